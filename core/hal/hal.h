@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * hal.h - runtime, backends (opened plugins), devices, and their use by storage.
+ *
+ * Lifetime: the user holds the runtime; the runtime holds its devices; a device holds the
+ * runtime's inner part alive, and storage that lives on a device holds the device. So
+ * mt_runtime_release() drops the devices, and what tensors still need stays.
+ */
+#ifndef MT_CORE_HAL_H
+#define MT_CORE_HAL_H
+
+#include "../log.h"
+#include "../tensor_impl.h"
+#include "loader.h"
+#include <mecantensor/device.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct mt_op_call;
+struct mt_device;
+struct mt_plan_cache;
+struct mt_stats;
+
+/* A plugin of a runtime. */
+typedef struct mt_backend {
+  mt_runtime *rt;
+  mt_candidate *candidate;
+  mt_host_v1 host; /* what the plugin was given; ctx is this backend */
+  void *instance;  /* NULL until init */
+  uint32_t device_count;
+  struct mt_device **devices; /* device_count; an element is NULL until opened */
+  mt_device_info_v1 *infos;   /* device_count */
+  char **labels;              /* "name:index" */
+} mt_backend;
+
+typedef struct mt_device {
+  atomic_uint refs;
+  mt_backend *backend;
+  const mt_plugin_v1 *table;
+  const mt_device_info_v1 *info;
+  const char *label; /* "cpu-avx2:0" */
+  void *handle;
+  void *queue;
+  unsigned fork_generation; /* of the process that opened it */
+  atomic_bool lost;
+  char *lost_reason; /* set before lost */
+
+  pthread_mutex_t lock;  /* one thread at a time in queue calls; guards all below */
+  uint64_t submitted;    /* newest point */
+  uint64_t reached;      /* known to be done */
+  mt_storage *zombies;   /* released storage that pending work still uses */
+  struct mt_plan_cache *plans;
+} mt_device;
+
+/* One entry of the backend order ("opencl:1"): which devices may run ops. */
+typedef struct mt_choice {
+  char *text;       /* as written */
+  char *plugin;     /* name, or NULL for "auto" and "reference" */
+  char *selector;   /* index or glob; NULL: first device */
+  bool is_auto, is_reference;
+} mt_choice;
+
+struct mt_runtime {
+  atomic_uint refs;
+  mt_log log;
+  char *backend_setting;
+  mt_choice *choices;
+  size_t choice_count;
+  bool reference_allowed;
+
+  mt_candidate *candidates;
+  size_t candidate_count;
+  mt_backend *backends; /* one for each candidate, same order */
+
+  pthread_mutex_t lock;       /* opening backends and devices */
+  /* Devices that may run ops, best first. Grows under lock; a reader loads the count
+   * (acquire) and uses the entries below it. */
+  mt_device **order;
+  atomic_size_t order_count;
+  size_t order_room;
+  atomic_bool order_complete;
+  struct mt_stats *stats;
+};
+
+/* ---- select.c ---- */
+mt_status mt_choices_parse(mt_runtime *rt, const char *setting);
+/* The device to try as number `index` of the order, opening the next candidate when
+ * "auto" gets there; NULL: no more. */
+mt_device *mt_order_at(mt_runtime *rt, size_t index);
+mt_status mt_order_resolve_named(mt_runtime *rt); /* at creation */
+
+/* ---- backend.c ---- */
+mt_status mt_backend_open(mt_backend *backend);   /* loads, inits, lists devices; once */
+void mt_backend_close(mt_backend *backend);
+mt_status mt_backend_device(mt_backend *backend, uint32_t index, mt_device **out); /* opens; borrowed */
+
+/* ---- device.c ---- */
+mt_status mt_device_open(mt_backend *backend, uint32_t index, mt_device **out);
+mt_device *mt_device_retain(mt_device *device);
+void mt_device_release(mt_device *device);
+mt_status mt_device_usable(mt_device *device); /* lost? forked? */
+mt_status mt_device_wait(mt_device *device, uint64_t point); /* takes lock */
+mt_status mt_device_sync(mt_device *device);
+/* A plugin's failure as ours: "cuda:0: <message>"; DEVICE_LOST marks the device. */
+mt_status mt_device_fail(mt_device *device, int32_t code, const char *doing, const char *message);
+bool mt_device_is_host(const mt_device *device); /* works on host memory */
+
+/* ---- residency.c: storage and devices ---- */
+/* Readable by the device; for_write: will be overwritten whole (content not moved). */
+mt_status mt_storage_to_device(mt_storage *storage, mt_device *device, bool need_content);
+/* After execute: the device used it up to point. */
+void mt_storage_mark(mt_storage *storage, mt_device *device, uint64_t point, bool written);
+/* A storage without references that pending work uses; true: the device took it over. */
+bool mt_device_bury(mt_storage *storage);
+void mt_device_reap(mt_device *device); /* lock held */
+
+/* ---- stats.c ---- */
+mt_status mt_stats_create(struct mt_stats **out);
+void mt_stats_free(struct mt_stats *stats);
+typedef struct mt_stat_event {
+  int32_t op;
+  const char *backend; /* label; lives as long as the runtime */
+  uint32_t relayouts, decodes;
+  const char *refusal; /* reason of an earlier backend, or NULL */
+} mt_stat_event;
+/* true: the first time for this (op, backend) */
+bool mt_stats_count(struct mt_stats *stats, const mt_stat_event *event);
+
+/* ---- threads.c: the process's pool ---- */
+mt_status mt_pool_acquire(void); /* reference-counted by runtimes */
+void mt_pool_release(void);
+uint32_t mt_pool_threads(void);
+void mt_pool_run(uint32_t tasks, void (*fn)(void *arg, uint32_t task), void *arg);
+
+/* ---- fork.c ---- */
+unsigned mt_fork_generation(void);
+
+#endif

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * op.h - what an op is made of (internal side of ops.h). docs/adding-an-op.md.
+ *
+ * A public function (mt_matmul) validates and works out the shape of the result, gets
+ * the output with mt_op_output(), fills in an mt_op_call and gives it to
+ * mt_op_run(): dispatch finds the device or runs the op's reference kernel.
+ */
+#ifndef MT_CORE_OP_H
+#define MT_CORE_OP_H
+
+#include "../error.h"
+#include "../tensor_impl.h"
+#include <mecantensor/ops.h>
+#include <mecantensor/plugin.h>
+
+/* Attribute keys by number; their names are in op.c and docs/plugin-abi.md. Append only. */
+typedef enum mt_attr_key {
+  MT_ATTR_NONE = 0,
+  MT_ATTR_ALPHA,      /* f64 */
+  MT_ATTR_BETA,       /* f64 */
+  MT_ATTR_ACTIVATION, /* i64: mt_activation */
+  MT_ATTR_FACTOR,     /* f64 */
+  MT_ATTR_AXIS,       /* i64, 0 .. rank-1 */
+  MT_ATTR_AXES,       /* i64 list, rising, 0 .. rank-1 */
+  MT_ATTR_KEEPDIMS,   /* i64: 0 or 1 */
+  MT_ATTR_COUNT
+} mt_attr_key;
+
+enum { MT_OP_MAX_ATTRS = 8, MT_OP_MAX_INPUTS_ABI = 64 };
+
+/* An operand as the reference kernel sees it: host memory. */
+typedef struct mt_view {
+  mt_dtype dtype; /* MT_DTYPE_NONE: absent */
+  const mt_format *format;
+  int rank;
+  int block_axis;
+  const int64_t *shape;
+  const int64_t *stride; /* elements */
+  void *data;            /* element 0 */
+} mt_view;
+
+typedef struct mt_ref_call {
+  const mt_view *in;
+  size_t in_count;
+  mt_view out;
+  const mt_attr_v1 *attrs;
+  uint32_t attr_count;
+} mt_ref_call;
+
+typedef struct mt_op_def {
+  const char *name; /* "matmul"; what plugins intern */
+  uint32_t version;
+  /* Reads in, writes out; sees only valid operands, any strides, any extent (also 0).
+   * May fail for memory only. */
+  mt_status (*reference)(const mt_ref_call *call);
+} mt_op_def;
+
+typedef struct mt_op_call {
+  const mt_op_def *def;
+  mt_tensor *const *in; /* an element may be NULL: absent */
+  size_t in_count;
+  mt_tensor *out;
+  bool reads_out; /* matmul with beta != 0 */
+  uint32_t attr_count;
+  mt_attr_v1 attrs[MT_OP_MAX_ATTRS];
+} mt_op_call;
+
+/* ---- op.c ---- */
+/* Ops by 1-based number (position in ops.def). */
+const mt_op_def *mt_op_at(int32_t number); /* NULL past the end */
+int32_t mt_op_number(const mt_op_def *def);
+int32_t mt_op_find(const char *name, uint32_t version); /* 0: none */
+const char *mt_attr_name(int32_t key);
+int32_t mt_attr_find(const char *name); /* 0: none */
+
+void mt_op_attr_f64(mt_op_call *call, mt_attr_key key, double value);
+void mt_op_attr_i64(mt_op_call *call, mt_attr_key key, int64_t value);
+/* list must outlive the call of mt_op_run */
+void mt_op_attr_list(mt_op_call *call, mt_attr_key key, const int64_t *list, size_t count);
+double mt_ref_f64(const mt_ref_call *call, mt_attr_key key);
+int64_t mt_ref_i64(const mt_ref_call *call, mt_attr_key key);
+
+/* "add: rt is NULL", "add: a is NULL", "add: out is NULL". */
+mt_status mt_op_require(const char *op, const char *name, const void *pointer);
+
+/* *dst: *out when given (checked against dtype and shape, not repeating, writable), else
+ * a new tensor. */
+mt_status mt_op_output(const char *op, mt_tensor **out, mt_dtype dtype, int rank,
+                       const int64_t *shape, mt_tensor **dst);
+
+/* Rejects overlap of call->out with inputs (the same view is fine when in_place_ok),
+ * dispatches; then *out = call->out on success, else a new tensor is released. */
+mt_status mt_op_run(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor **out);
+
+/* The shape two shapes broadcast to; the message names op and both shapes. */
+mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tensor *b, int *rank,
+                              int64_t *shape);
+
+/* ---- hal/dispatch.c ---- */
+mt_status mt_dispatch(mt_runtime *rt, const mt_op_call *call);
+
+#endif
