@@ -123,7 +123,8 @@ MT_API mt_status mt_tensor_freeze(mt_tensor *tensor);
 /* ---- views: share storage, copy nothing ---------------------------------------------- */
 /* axis counts from 0; negative counts from the end (-1 is the last).
  * Block formats: transpose and permute move the block axis along; slices along it
- * start on a block and have step 1; reshape keeps it; it cannot be broadcast. */
+ * start and stop on a block (or stop at its end) and have step 1; reshape keeps it
+ * whole; it cannot be broadcast. */
 
 /* Elements start, start+step, ... before stop; 0 <= start <= stop <= extent, step >= 1. */
 MT_API mt_status mt_tensor_slice(mt_tensor *tensor, int axis, int64_t start, int64_t stop,
@@ -145,13 +146,19 @@ MT_API mt_status mt_tensor_broadcast(mt_tensor *tensor, int rank, const int64_t 
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 
-/* Blocks until the content is on the host. The consumer calls (*out)->deleter once. */
+/* Blocks until the content is on the host. The consumer calls (*out)->deleter once, from
+ * any thread; it holds a reference until then. What must not be written (frozen, read-only,
+ * broadcast) gets the read-only flag of the versioned struct; the other struct cannot say
+ * so: MT_ERR_UNSUPPORTED. What a consumer writes after an op used the tensor on a device
+ * is not seen there: mt_tensor_write() once to make it so. */
 MT_API mt_status mt_tensor_to_dlpack(mt_tensor *tensor, struct DLManagedTensor **out);
 MT_API mt_status mt_tensor_to_dlpack_versioned(mt_tensor *tensor,
                                                struct DLManagedTensorVersioned **out);
 
 /* Takes over managed: its deleter runs when the last tensor on it goes. On error the
- * caller keeps it. Devices other than CPU, lanes other than 1: MT_ERR_UNSUPPORTED. */
+ * caller keeps it. The read-only flag is kept. Devices other than CPU, lanes other than 1,
+ * types that are no mt_dtype, rank above MT_MAX_RANK, versions other than 1.x:
+ * MT_ERR_UNSUPPORTED. */
 MT_API mt_status mt_tensor_from_dlpack(struct DLManagedTensor *managed, mt_tensor **out);
 MT_API mt_status mt_tensor_from_dlpack_versioned(struct DLManagedTensorVersioned *managed,
                                                  mt_tensor **out);
