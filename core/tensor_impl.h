@@ -24,7 +24,7 @@ typedef struct mt_storage {
   atomic_uint valid; /* MT_ON_HOST | MT_ON_DEVICE; changed under lock */
   size_t bytes;
   void *host; /* lowest address; NULL until needed for content made on a device */
-  bool host_owned;
+  void *host_block; /* what to free; NULL: the memory is someone else's */
   bool read_only;
   atomic_bool frozen;
   atomic_uint_fast64_t content_id; /* set when frozen; 0 otherwise */
@@ -36,6 +36,9 @@ typedef struct mt_storage {
   void *buffer;             /* NULL on devices that work on host memory */
   uint64_t read_point, write_point; /* of device's queue: last use */
   struct mt_storage *next_zombie;   /* list of the device, while it waits to be freed */
+  /* Devices whose plans hold a packed copy of this frozen content (references). */
+  struct mt_device **planners;
+  uint32_t planner_count;
 } mt_storage;
 
 struct mt_tensor {
@@ -54,15 +57,18 @@ struct mt_tensor {
 };
 
 /* ---- storage.c ---- */
-/* Zero-filled, aligned host memory (NULL host when lazy: allocated when first needed). */
+/* Zero-filled, aligned host memory; lazy: made, not zeroed, when first needed. */
 mt_status mt_storage_create(size_t bytes, bool lazy, mt_storage **out);
 mt_status mt_storage_wrap(void *host, size_t bytes, bool read_only, mt_release_fn release,
                           void *release_data, void *release_user, mt_storage **out);
 mt_storage *mt_storage_retain(mt_storage *storage);
 void mt_storage_release(mt_storage *storage);
 /* Content on the host, pending work that matters done. for_write also makes device
- * copies stale. */
+ * copies stale. The second form: the caller holds storage->lock. */
 mt_status mt_storage_to_host(mt_storage *storage, bool for_write);
+mt_status mt_storage_to_host_locked(mt_storage *storage, bool for_write);
+mt_status mt_storage_host_alloc(mt_storage *storage, bool zero); /* lock held or unshared */
+void mt_storage_free(mt_storage *storage); /* no references, no pending work */
 
 /* ---- tensor.c ---- */
 /* A description being built: format, dtype, rank, shape are set; the rest is derived. */
@@ -85,8 +91,17 @@ mt_status mt_layout_packed(const char *what, mt_dtype dtype, const mt_format *fo
 mt_status mt_tensor_on_storage(mt_storage *storage, const mt_layout *layout, size_t byte_offset,
                                mt_tensor **out);
 
-/* As mt_tensor_create, but host memory is made (and zeroed) only when needed: outputs. */
+/* As mt_tensor_create, but host memory is made only when needed and not zeroed: outputs
+ * of ops, which are written whole. */
 mt_status mt_tensor_create_lazy(const mt_layout *layout, mt_tensor **out);
+
+/* MT_OK, or INVALID_ARGUMENT that says why the tensor must not be written. */
+mt_status mt_tensor_writable(const char *function, const mt_tensor *tensor);
+
+/* mt_tensor_wrap with the name of the function for messages, and read-only memory. */
+mt_status mt_tensor_wrap_layout(const char *function, void *data, mt_dtype dtype, int rank,
+                                const int64_t *shape, const int64_t *strides, bool read_only,
+                                mt_release_fn release, void *user, mt_tensor **out);
 
 /* "f32[2, 3]" or "q8_0[4096, 4096]" into buf; returns buf. */
 const char *mt_tensor_describe(const mt_tensor *tensor, char *buf, size_t size);

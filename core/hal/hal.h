@@ -16,9 +16,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct mt_op_call;
 struct mt_device;
-struct mt_plan_cache;
+struct mt_plans;
 struct mt_stats;
 
 /* A plugin of a runtime. */
@@ -26,11 +25,15 @@ typedef struct mt_backend {
   mt_runtime *rt;
   mt_candidate *candidate;
   mt_host_v1 host; /* what the plugin was given; ctx is this backend */
-  void *instance;  /* NULL until init */
+  void *instance;  /* the plugin's own; may be NULL */
+  bool started;    /* init succeeded */
+  unsigned fork_generation;
   uint32_t device_count;
   struct mt_device **devices; /* device_count; an element is NULL until opened */
   mt_device_info_v1 *infos;   /* device_count */
   char **labels;              /* "name:index" */
+  char (*pci)[16];            /* "0000:01:00.0" or "" */
+  bool auto_tried;
 } mt_backend;
 
 typedef struct mt_device {
@@ -40,16 +43,19 @@ typedef struct mt_device {
   const mt_device_info_v1 *info;
   const char *label; /* "cpu-avx2:0" */
   void *handle;
-  void *queue;
+  void *queue;              /* all work of a device that is not in_place */
+  bool in_place;            /* synchronous on host memory: no points, many queues */
   unsigned fork_generation; /* of the process that opened it */
   atomic_bool lost;
   char *lost_reason; /* set before lost */
 
-  pthread_mutex_t lock;  /* one thread at a time in queue calls; guards all below */
+  pthread_mutex_t lock;  /* one thread at a time gives work to queue; guards all below */
   uint64_t submitted;    /* newest point */
   uint64_t reached;      /* known to be done */
   mt_storage *zombies;   /* released storage that pending work still uses */
-  struct mt_plan_cache *plans;
+  void **idle_queues;    /* of an in_place device: one for each thread that ran at once */
+  uint32_t idle_count, idle_room;
+  struct mt_plans *plans;
 } mt_device;
 
 /* One entry of the backend order ("opencl:1"): which devices may run ops. */
@@ -62,11 +68,12 @@ typedef struct mt_choice {
 
 struct mt_runtime {
   atomic_uint refs;
-  mt_log log;
+  mt_logger log;
   char *backend_setting;
   mt_choice *choices;
   size_t choice_count;
-  bool reference_allowed;
+  bool has_auto;
+  bool reference_allowed; /* it is an entry, or auto is */
 
   mt_candidate *candidates;
   size_t candidate_count;
@@ -80,6 +87,7 @@ struct mt_runtime {
   size_t order_room;
   atomic_bool order_complete;
   struct mt_stats *stats;
+  bool has_pool; /* counted in the thread pool's users */
 };
 
 /* ---- select.c ---- */
@@ -98,21 +106,44 @@ mt_status mt_backend_device(mt_backend *backend, uint32_t index, mt_device **out
 mt_status mt_device_open(mt_backend *backend, uint32_t index, mt_device **out);
 mt_device *mt_device_retain(mt_device *device);
 void mt_device_release(mt_device *device);
-mt_status mt_device_usable(mt_device *device); /* lost? forked? */
-mt_status mt_device_wait(mt_device *device, uint64_t point); /* takes lock */
+mt_status mt_device_usable(const mt_device *device); /* an error when lost or forked */
+bool mt_device_reachable(const mt_device *device);   /* the same as a plain answer */
+mt_status mt_device_wait(mt_device *device, uint64_t point);
 mt_status mt_device_sync(mt_device *device);
-/* A plugin's failure as ours: "cuda:0: <message>"; DEVICE_LOST marks the device. */
+/* A plugin's failure as ours: "cuda:0: execute: <message>"; DEVICE_LOST marks the device. */
 mt_status mt_device_fail(mt_device *device, int32_t code, const char *doing, const char *message);
-bool mt_device_is_host(const mt_device *device); /* works on host memory */
+/* The same for work that was queued before: the queue is lost, and the device with it. */
+mt_status mt_device_fail_late(mt_device *device, int32_t code, const char *message);
+/* A queue for one execute on an in_place device, and back. */
+mt_status mt_device_take_queue(mt_device *device, void **queue);
+void mt_device_give_queue(mt_device *device, void *queue);
+bool mt_device_on_host(const mt_device *device); /* works on host memory */
+/* Puts a storage that nobody refers to aside until pending work is done with it; false:
+ * no such work, free it now. */
+bool mt_device_bury(mt_device *device, mt_storage *storage);
+void mt_device_reap(mt_device *device); /* frees what is done with; takes lock */
 
-/* ---- residency.c: storage and devices ---- */
-/* Readable by the device; for_write: will be overwritten whole (content not moved). */
+/* ---- residency.c: storage and devices; the caller holds storage->lock ---- */
 mt_status mt_storage_to_device(mt_storage *storage, mt_device *device, bool need_content);
-/* After execute: the device used it up to point. */
 void mt_storage_mark(mt_storage *storage, mt_device *device, uint64_t point, bool written);
-/* A storage without references that pending work uses; true: the device took it over. */
-bool mt_device_bury(mt_storage *storage);
-void mt_device_reap(mt_device *device); /* lock held */
+/* Waits and downloads as needed; storage->device is set. */
+mt_status mt_storage_from_device(mt_storage *storage, bool for_write);
+void mt_storage_drop_buffer(mt_storage *storage); /* pending work is done */
+
+/* ---- plans.c: what prepare() made ---- */
+typedef struct mt_plan mt_plan;
+mt_status mt_plans_create(struct mt_plans **out);
+void mt_plans_free(mt_device *device);
+/* The plan for this description, made if needed; hold it until mt_plan_put. */
+mt_status mt_plan_get(mt_device *device, const mt_op_v1 *op, mt_tensor *const *inputs,
+                      bool storage_locked, mt_plan **out);
+void *mt_plan_handle(const mt_plan *plan);
+/* point: of the execute that uses it; 0 for in_place devices. */
+void mt_plan_put(mt_device *device, mt_plan *plan, uint64_t point);
+void mt_plans_forget(mt_device *device, uint64_t content_id);
+
+/* ---- host.c ---- */
+void mt_host_table(mt_host_v1 *host, mt_backend *backend); /* NULL backend: for query */
 
 /* ---- stats.c ---- */
 mt_status mt_stats_create(struct mt_stats **out);
@@ -131,6 +162,9 @@ mt_status mt_pool_acquire(void); /* reference-counted by runtimes */
 void mt_pool_release(void);
 uint32_t mt_pool_threads(void);
 void mt_pool_run(uint32_t tasks, void (*fn)(void *arg, uint32_t task), void *arg);
+
+/* ---- runtime.c ---- */
+void mt_runtime_unref(mt_runtime *rt); /* devices hold references beside the user's */
 
 /* ---- fork.c ---- */
 unsigned mt_fork_generation(void);

@@ -31,7 +31,7 @@ typedef struct mt_loader_config {
   const char *plugin_path; /* NULL: MECANTENSOR_PLUGIN_PATH */
   const char *plugins;     /* NULL: MECANTENSOR_PLUGINS */
   bool path_only;          /* or MECANTENSOR_PLUGIN_PATH_ONLY=1 */
-  const mt_log *log;
+  const mt_logger *log;
 } mt_loader_config;
 
 /* Candidates in order of search, each stopped at SECURITY, INSPECT, FILTER or CPU with a
@@ -43,7 +43,7 @@ void mt_loader_free(mt_candidate *list, size_t count);
  * the caller). On failure stage, code and reason of the candidate are set and the same
  * code returned. Once failed, stays failed. */
 mt_status mt_loader_open(mt_candidate *candidate, const mt_host_v1 *query_host,
-                         const mt_log *log);
+                         const mt_logger *log);
 
 /* Stops a candidate: sets stage, code and a formatted reason. Returns code. */
 MT_PRINTF(4, 5)

@@ -78,8 +78,10 @@ void mt_op_attr_f64(mt_op_call *call, mt_attr_key key, double value);
 void mt_op_attr_i64(mt_op_call *call, mt_attr_key key, int64_t value);
 /* list must outlive the call of mt_op_run */
 void mt_op_attr_list(mt_op_call *call, mt_attr_key key, const int64_t *list, size_t count);
-double mt_ref_f64(const mt_ref_call *call, mt_attr_key key);
-int64_t mt_ref_i64(const mt_ref_call *call, mt_attr_key key);
+/* For reference kernels: NULL or `otherwise` when the call does not have the attribute. */
+const mt_attr_v1 *mt_ref_attr(const mt_ref_call *call, mt_attr_key key);
+double mt_ref_f64(const mt_ref_call *call, mt_attr_key key, double otherwise);
+int64_t mt_ref_i64(const mt_ref_call *call, mt_attr_key key, int64_t otherwise);
 
 /* "add: rt is NULL", "add: a is NULL", "add: out is NULL". */
 mt_status mt_op_require(const char *op, const char *name, const void *pointer);

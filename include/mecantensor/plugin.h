@@ -312,8 +312,9 @@ typedef struct mt_support_v1 {
 
 /* ---- the plugin -------------------------------------------------------------------- */
 /* Thread safety: entries that take a queue are called by one thread at a time per
- * queue; different queues at once. All others may be called at once from several
- * threads, except that the host never frees, closes or shuts down what is in use. */
+ * queue; different queues at once. queue_query, queue_wait and all entries that take no
+ * queue may be called at any time from any thread, except that the host never frees,
+ * destroys, closes or shuts down what is in use. */
 typedef struct mt_plugin_v1 {
   uint32_t struct_size; /* in: room the host has; out: bytes filled in */
   uint32_t abi_minor;
@@ -339,7 +340,7 @@ typedef struct mt_plugin_v1 {
    * gets a point: numbers that rise, from 1. Host memory passed to upload or
    * download stays valid until the point is reached; so do buffers and plans. A
    * command that fails late is reported by query and wait, with its message, from
-   * then on (the queue is lost). */
+   * then on: the queue is lost, and touches no host memory any more. */
   int32_t (*queue_create)(void *device, void **queue, mt_message_v1 *msg);
   void (*queue_destroy)(void *queue); /* after all points are reached or failed */
   int32_t (*queue_query)(void *queue, uint64_t *reached, mt_message_v1 *msg); /* no blocking */

@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From a valid call to the kernel that runs it: the first device of the order that
+ * supports the op, after copying operands to contiguous layout or decoding block
+ * formats where that is what it takes; else the reference kernel, where the backend
+ * setting allows it.
+ */
+#include "../error.h"
+#include "../formats/format.h"
+#include "../ops/op.h"
+#include "hal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPERANDS = MT_OP_MAX_INPUTS_ABI + 1, REASON_BYTES = 256 };
+
+static const char reference_label[] = "reference";
+
+/* One try at one device. The last operand is the output. */
+typedef struct attempt {
+  mt_runtime *rt;
+  mt_device *device;
+  const mt_op_call *call;
+  size_t inputs;
+  mt_tensor *tensor[MAX_OPERANDS]; /* NULL: absent */
+  bool owned[MAX_OPERANDS];        /* made here */
+  mt_operand_v1 operand[MAX_OPERANDS];
+  mt_op_v1 op;
+  mt_support_v1 support;
+  char reason[REASON_BYTES];
+  uint32_t relayouts, decodes;
+} attempt;
+
+static mt_status run_on_device(attempt *a);
+
+/* ---- the description that plugins see ------------------------------------------------------ */
+
+static void describe_operand(mt_operand_v1 *operand, const mt_tensor *tensor) {
+  *operand = (mt_operand_v1){.struct_size = sizeof(*operand), .block_axis = -1};
+  if (!tensor) {
+    return;
+  }
+  operand->dtype = (int32_t)tensor->dtype;
+  operand->format = mt_format_number(tensor->format);
+  operand->block_axis = tensor->block_axis;
+  operand->rank = tensor->rank;
+  operand->shape = tensor->shape;
+  operand->stride = tensor->stride;
+  if (atomic_load_explicit(&tensor->storage->frozen, memory_order_acquire)) {
+    operand->flags = MT_ABI_OPERAND_CONSTANT;
+  }
+}
+
+static void describe(attempt *a) {
+  const mt_op_call *call = a->call;
+  a->op = (mt_op_v1){
+      .struct_size = sizeof(a->op),
+      .op = mt_op_number(call->def),
+      .input_count = (uint32_t)a->inputs,
+      .output_count = 1,
+      .attr_count = call->attr_count,
+      .operand_stride = sizeof(mt_operand_v1),
+      .attr_stride = sizeof(mt_attr_v1),
+      .inputs = a->operand,
+      .outputs = &a->operand[a->inputs],
+      .attrs = call->attrs,
+  };
+  for (size_t i = 0; i <= a->inputs; i++) {
+    describe_operand(&a->operand[i], a->tensor[i]);
+  }
+}
+
+/* Offsets that do not suit the device are a matter of layout too. */
+static void add_misaligned(attempt *a) {
+  uint32_t alignment = a->device->info->buffer_alignment;
+  if (alignment <= 1 || mt_device_on_host(a->device)) {
+    return;
+  }
+  for (size_t i = 0; i <= a->inputs; i++) {
+    if (a->tensor[i] && a->tensor[i]->byte_offset % alignment != 0) {
+      if (i < a->inputs) {
+        a->support.relayout_inputs |= UINT64_C(1) << i;
+      } else {
+        a->support.relayout_outputs |= 1;
+      }
+      a->support.answer = MT_ABI_SUPPORT_AFTER_RELAYOUT;
+    }
+  }
+}
+
+static int32_t ask(attempt *a) {
+  describe(a);
+  a->reason[0] = '\0';
+  a->support = (mt_support_v1){.struct_size = sizeof(a->support),
+                               .reason_bytes = sizeof(a->reason),
+                               .reason = a->reason};
+  int32_t code = a->device->table->op_support(a->device->handle, &a->op, &a->support);
+  a->reason[sizeof(a->reason) - 1] = '\0';
+  if (code != MT_ABI_OK) {
+    a->support.answer = MT_ABI_SUPPORT_NO;
+  }
+  if (a->support.answer == MT_ABI_SUPPORT_NO) {
+    if (!a->reason[0]) {
+      snprintf(a->reason, sizeof(a->reason), "not supported (no reason given)");
+    }
+    return MT_ABI_SUPPORT_NO;
+  }
+  add_misaligned(a);
+  return a->support.answer;
+}
+
+/* ---- attempts ---------------------------------------------------------------------------------- */
+
+static void attempt_start(attempt *a, mt_runtime *rt, mt_device *device, const mt_op_call *call) {
+  a->rt = rt;
+  a->device = device;
+  a->call = call;
+  a->inputs = call->in_count;
+  a->relayouts = a->decodes = 0;
+  for (size_t i = 0; i <= a->inputs; i++) {
+    a->tensor[i] = i < a->inputs ? call->in[i] : call->out;
+    a->owned[i] = false;
+  }
+}
+
+static void attempt_end(attempt *a) {
+  for (size_t i = 0; i <= a->inputs; i++) {
+    if (a->owned[i]) {
+      mt_tensor_release(&a->tensor[i]);
+    }
+  }
+}
+
+static void replace(attempt *a, size_t i, mt_tensor *tensor) {
+  if (a->owned[i]) {
+    mt_tensor_release(&a->tensor[i]);
+  }
+  a->tensor[i] = tensor;
+  a->owned[i] = true;
+}
+
+/* ---- the reference kernels --------------------------------------------------------------------- */
+
+static mt_view view_of(const mt_tensor *tensor) {
+  if (!tensor) {
+    return (mt_view){.dtype = MT_DTYPE_NONE, .block_axis = -1};
+  }
+  return (mt_view){tensor->dtype, tensor->format, tensor->rank,
+                   tensor->block_axis, tensor->shape, tensor->stride,
+                   (char *)tensor->storage->host + tensor->byte_offset};
+}
+
+static mt_status run_reference(const mt_op_call *call) {
+  mt_view on_stack[16];
+  mt_view *in = call->in_count <= 16 ? on_stack : malloc(call->in_count * sizeof(*in));
+  if (!in) {
+    return mt_fail_memory(call->in_count * sizeof(*in), "operands");
+  }
+  mt_status status = MT_OK;
+  for (size_t i = 0; status == MT_OK && i < call->in_count; i++) {
+    status = call->in[i] ? mt_storage_to_host(call->in[i]->storage, false) : MT_OK;
+    in[i] = view_of(call->in[i]);
+  }
+  if (status == MT_OK) {
+    status = mt_storage_to_host(call->out->storage, true);
+  }
+  if (status == MT_OK) {
+    mt_ref_call ref = {in, call->in_count, view_of(call->out), call->attrs, call->attr_count};
+    status = call->def->reference(&ref);
+  }
+  if (in != on_stack) {
+    free(in);
+  }
+  return status;
+}
+
+/* ---- what it takes to be supported ---------------------------------------------------------------- */
+
+/* from to to, which has the same shape: on the device if it can, else on the host. */
+static mt_status copy_between(mt_runtime *rt, mt_device *device, mt_tensor *from, mt_tensor *to) {
+  mt_op_call call = {.def = mt_op_at(mt_op_find("copy", 1)), .in = &from, .in_count = 1, .out = to};
+  attempt *copy = malloc(sizeof(*copy)); /* it is large, and this one is nested */
+  if (!copy) {
+    return mt_fail_memory(sizeof(*copy), "a copy");
+  }
+  attempt_start(copy, rt, device, &call);
+  mt_status status =
+      ask(copy) == MT_ABI_SUPPORT_YES ? run_on_device(copy) : run_reference(&call);
+  free(copy);
+  return status;
+}
+
+static mt_status packed_like(const mt_tensor *tensor, mt_tensor **out) {
+  mt_layout layout;
+  MT_TRY(mt_layout_packed("relayout", tensor->dtype, tensor->format, tensor->rank, tensor->shape,
+                          &layout));
+  return mt_tensor_create_lazy(&layout, out);
+}
+
+static mt_status relayout_input(attempt *a, size_t i) {
+  mt_tensor *packed = NULL;
+  MT_TRY(packed_like(a->tensor[i], &packed));
+  mt_status status = copy_between(a->rt, a->device, a->tensor[i], packed);
+  if (status != MT_OK) {
+    mt_tensor_release(&packed);
+    return status;
+  }
+  replace(a, i, packed);
+  a->relayouts++;
+  return MT_OK;
+}
+
+/* The op writes a packed tensor, which run_attempt copies to the real output. */
+static mt_status relayout_output(attempt *a) {
+  mt_tensor *packed = NULL;
+  MT_TRY(packed_like(a->call->out, &packed));
+  mt_status status =
+      a->call->reads_out ? copy_between(a->rt, a->device, a->call->out, packed) : MT_OK;
+  if (status != MT_OK) {
+    mt_tensor_release(&packed);
+    return status;
+  }
+  replace(a, a->inputs, packed);
+  a->relayouts++;
+  return MT_OK;
+}
+
+static mt_status relayout(attempt *a) {
+  uint64_t inputs = a->support.relayout_inputs, outputs = a->support.relayout_outputs;
+  for (size_t i = 0; i < a->inputs; i++) {
+    if ((inputs >> i & 1) && a->tensor[i]) {
+      if (a->tensor[i]->block_axis >= 0 && a->tensor[i]->block_axis != a->tensor[i]->rank - 1) {
+        snprintf(a->reason, sizeof(a->reason), "blocks along axis %d cannot be made contiguous",
+                 a->tensor[i]->block_axis);
+        return MT_ERR_UNSUPPORTED;
+      }
+      MT_TRY(relayout_input(a, i));
+    }
+  }
+  return outputs & 1 ? relayout_output(a) : MT_OK;
+}
+
+/* A block tensor as f32 of the same shape. */
+static mt_status decode(mt_tensor *tensor, mt_tensor **out) {
+  int to_last[MT_MAX_RANK], back[MT_MAX_RANK];
+  int rank = tensor->rank, n = 0;
+  for (int i = 0; i < rank; i++) {
+    if (i != tensor->block_axis) {
+      to_last[n++] = i;
+    }
+  }
+  to_last[n] = tensor->block_axis;
+  for (int i = 0; i < rank; i++) {
+    back[to_last[i]] = i;
+  }
+  mt_tensor *lines = NULL, *plain = NULL;
+  mt_layout layout;
+  mt_status status = mt_tensor_permute(tensor, to_last, &lines);
+  if (status == MT_OK) {
+    status = mt_layout_packed("decode", MT_F32, NULL, rank, lines->shape, &layout);
+  }
+  if (status == MT_OK) {
+    status = mt_tensor_create_lazy(&layout, &plain);
+  }
+  if (status == MT_OK) {
+    mt_op_call call = {
+        .def = mt_op_at(mt_op_find("cast", 1)), .in = &lines, .in_count = 1, .out = plain};
+    status = run_reference(&call);
+  }
+  if (status == MT_OK) {
+    status = mt_tensor_permute(plain, back, out);
+  }
+  mt_tensor_release(&lines);
+  mt_tensor_release(&plain);
+  return status;
+}
+
+/* Only where the op computes with the values; copy and cast are about the bytes. */
+static bool can_decode(const attempt *a) {
+  bool any = false;
+  for (size_t i = 0; i < a->inputs; i++) {
+    any = any || (a->tensor[i] && a->tensor[i]->dtype == MT_BLOCK);
+  }
+  return any && a->call->out->dtype != MT_BLOCK && strcmp(a->call->def->name, "cast") != 0;
+}
+
+static mt_status decode_inputs(attempt *a) {
+  for (size_t i = 0; i < a->inputs; i++) {
+    if (a->tensor[i] && a->tensor[i]->dtype == MT_BLOCK) {
+      mt_tensor *plain = NULL;
+      MT_TRY(decode(a->tensor[i], &plain));
+      replace(a, i, plain);
+      a->decodes++;
+    }
+  }
+  return MT_OK;
+}
+
+/* ---- running on a device --------------------------------------------------------------------------- */
+
+static mt_status plan_for(attempt *a, bool storage_locked, mt_plan **plan) {
+  *plan = NULL;
+  if (!a->support.wants_prepare || !a->device->table->prepare) {
+    return MT_OK;
+  }
+  return mt_plan_get(a->device, &a->op, a->tensor, storage_locked, plan);
+}
+
+/* Devices that compute on host memory before they return: no points, no residency. */
+static mt_status run_in_place(attempt *a) {
+  mt_device *device = a->device;
+  mt_plan *plan;
+  void *queue;
+  for (size_t i = 0; i <= a->inputs; i++) {
+    if (a->tensor[i]) {
+      mt_storage *storage = a->tensor[i]->storage;
+      MT_TRY(mt_storage_to_host(storage, i == a->inputs));
+      a->operand[i].data = (char *)storage->host + a->tensor[i]->byte_offset;
+    }
+  }
+  MT_TRY(plan_for(a, false, &plan));
+  mt_status status = mt_device_take_queue(device, &queue);
+  if (status == MT_OK) {
+    char text[512] = "";
+    mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+    uint64_t point = 0;
+    int32_t code = device->table->execute(queue, mt_plan_handle(plan), &a->op, &point, &msg);
+    mt_device_give_queue(device, queue);
+    status = code == MT_ABI_OK ? MT_OK : mt_device_fail(device, code, a->call->def->name, text);
+  }
+  mt_plan_put(device, plan, 0);
+  return status;
+}
+
+/* The storages of all operands, each once, by address: the order of locking. */
+static size_t collect_storages(const attempt *a, mt_storage **list) {
+  size_t count = 0;
+  for (size_t i = 0; i <= a->inputs; i++) {
+    mt_storage *storage = a->tensor[i] ? a->tensor[i]->storage : NULL;
+    size_t at = 0;
+    while (at < count && (uintptr_t)list[at] < (uintptr_t)storage) {
+      at++;
+    }
+    if (!storage || (at < count && list[at] == storage)) {
+      continue;
+    }
+    memmove(&list[at + 1], &list[at], (count - at) * sizeof(*list));
+    list[at] = storage;
+    count++;
+  }
+  return count;
+}
+
+static bool is_input_storage(const attempt *a, const mt_storage *storage) {
+  for (size_t i = 0; i < a->inputs; i++) {
+    if (a->tensor[i] && a->tensor[i]->storage == storage) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static mt_status make_resident(attempt *a) {
+  const mt_tensor *out = a->tensor[a->inputs];
+  for (size_t i = 0; i <= a->inputs; i++) {
+    mt_tensor *tensor = a->tensor[i];
+    if (!tensor) {
+      continue;
+    }
+    mt_storage *storage = tensor->storage;
+    bool whole = tensor == out && tensor->contiguous && !a->call->reads_out &&
+                 mt_tensor_bytes(tensor) == storage->bytes && !is_input_storage(a, storage);
+    MT_TRY(mt_storage_to_device(storage, a->device, !whole));
+    if (mt_device_on_host(a->device)) {
+      a->operand[i].data = (char *)storage->host + tensor->byte_offset;
+    } else {
+      a->operand[i].buffer = storage->buffer;
+      a->operand[i].byte_offset = tensor->byte_offset;
+    }
+  }
+  return MT_OK;
+}
+
+static mt_status submit(attempt *a, mt_plan *plan, uint64_t *point) {
+  mt_device *device = a->device;
+  char text[512] = "";
+  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  pthread_mutex_lock(&device->lock);
+  int32_t code = device->table->execute(device->queue, mt_plan_handle(plan), &a->op, point, &msg);
+  if (code == MT_ABI_OK && *point > device->submitted) {
+    device->submitted = *point;
+  }
+  pthread_mutex_unlock(&device->lock);
+  return code == MT_ABI_OK ? MT_OK : mt_device_fail(device, code, a->call->def->name, text);
+}
+
+static mt_status run_queued(attempt *a) {
+  mt_storage *list[MAX_OPERANDS];
+  size_t count = collect_storages(a, list);
+  mt_plan *plan = NULL;
+  uint64_t point = 0;
+  for (size_t i = 0; i < count; i++) {
+    pthread_mutex_lock(&list[i]->lock);
+  }
+  mt_status status = make_resident(a);
+  if (status == MT_OK) {
+    status = plan_for(a, true, &plan);
+  }
+  if (status == MT_OK) {
+    status = submit(a, plan, &point);
+  }
+  if (status == MT_OK) {
+    mt_storage *out = a->tensor[a->inputs]->storage;
+    for (size_t i = 0; i < count; i++) {
+      mt_storage_mark(list[i], a->device, point, list[i] == out);
+    }
+  }
+  for (size_t i = count; i-- > 0;) {
+    pthread_mutex_unlock(&list[i]->lock);
+  }
+  mt_plan_put(a->device, plan, point);
+  mt_device_reap(a->device);
+  return status;
+}
+
+static mt_status run_on_device(attempt *a) {
+  return a->device->in_place ? run_in_place(a) : run_queued(a);
+}
+
+/* ---- choosing ------------------------------------------------------------------------------------------ */
+
+/* Sets *refused when the device does not do this op; a->reason then says why. */
+static mt_status run_attempt(attempt *a, bool *refused) {
+  *refused = false;
+  int32_t answer = ask(a);
+  if (answer == MT_ABI_SUPPORT_NO && can_decode(a)) {
+    char first[REASON_BYTES];
+    memcpy(first, a->reason, sizeof(first));
+    MT_TRY(decode_inputs(a));
+    answer = ask(a);
+    if (answer == MT_ABI_SUPPORT_NO) {
+      memcpy(a->reason, first, sizeof(first));
+    }
+  }
+  if (answer == MT_ABI_SUPPORT_AFTER_RELAYOUT) {
+    mt_status status = relayout(a);
+    *refused = status == MT_ERR_UNSUPPORTED;
+    MT_TRY(status);
+    answer = ask(a);
+    if (answer != MT_ABI_SUPPORT_YES) {
+      snprintf(a->reason, sizeof(a->reason), "asked for a relayout, then did not take it");
+    }
+  }
+  if (answer != MT_ABI_SUPPORT_YES) {
+    *refused = true;
+    return MT_ERR_UNSUPPORTED;
+  }
+  MT_TRY(run_on_device(a));
+  if (a->owned[a->inputs]) {
+    return copy_between(a->rt, a->device, a->tensor[a->inputs], a->call->out);
+  }
+  return MT_OK;
+}
+
+static void describe_call(const mt_op_call *call, char *buf, size_t size) {
+  char text[MT_DESCRIBE_BYTES];
+  size_t at = (size_t)snprintf(buf, size, "%s", call->def->name);
+  for (size_t i = 0; i < call->in_count && at < size; i++) {
+    if (call->in[i]) {
+      at += (size_t)snprintf(buf + at, size - at, "%s%s", i ? ", " : " ",
+                             mt_tensor_describe(call->in[i], text, sizeof(text)));
+    }
+  }
+}
+
+static void report(mt_runtime *rt, const mt_op_call *call, const char *label, uint32_t relayouts,
+                   uint32_t decodes, const char *refusal) {
+  mt_stat_event event = {mt_op_number(call->def), label, relayouts, decodes,
+                         refusal[0] ? refusal : NULL};
+  bool first = mt_stats_count(rt->stats, &event);
+  if (first && refusal[0]) {
+    mt_log_write(&rt->log, MT_LOG_INFO, "dispatch", "%s falls back to %s: %s", call->def->name,
+                 label, refusal);
+  }
+  if (mt_log_wants(&rt->log, MT_LOG_DEBUG, "dispatch")) {
+    char text[512];
+    describe_call(call, text, sizeof(text));
+    mt_log_write(&rt->log, MT_LOG_DEBUG, "dispatch", "%s -> %s%s%s", text, label,
+                 relayouts ? " (relayout)" : "", decodes ? " (decoded)" : "");
+  }
+}
+
+static void add_refusal(char *refusals, size_t size, const char *label, const char *reason) {
+  size_t at = strlen(refusals);
+  snprintf(refusals + at, size - at, "%s%s: %s", at ? "; " : "", label, reason);
+}
+
+static mt_status no_backend(const mt_runtime *rt, const mt_op_call *call, mt_status status,
+                            const char *refusals) {
+  char text[512];
+  describe_call(call, text, sizeof(text));
+  return mt_fail(status, "%s: no backend of '%s' can run it: %s", text, rt->backend_setting,
+                 refusals[0] ? refusals : "none is usable");
+}
+
+/* Tries one device. true: settled, with *status. */
+static bool try_device(mt_runtime *rt, mt_device *device, const mt_op_call *call, char *refusals,
+                       size_t size, mt_status *status) {
+  bool refused;
+  *status = mt_device_usable(device);
+  if (*status != MT_OK) {
+    add_refusal(refusals, size, device->label, mt_last_error() + strlen(device->label) + 2);
+    return false;
+  }
+  if (call->in_count > MT_OP_MAX_INPUTS_ABI) {
+    add_refusal(refusals, size, device->label, "more inputs than a plugin can be given");
+    *status = MT_ERR_UNSUPPORTED;
+    return false;
+  }
+  attempt a;
+  attempt_start(&a, rt, device, call);
+  *status = run_attempt(&a, &refused);
+  attempt_end(&a);
+  if (refused) {
+    add_refusal(refusals, size, device->label, a.reason);
+    return false;
+  }
+  if (*status == MT_OK) {
+    report(rt, call, device->label, a.relayouts, a.decodes, refusals);
+  }
+  return true;
+}
+
+mt_status mt_dispatch(mt_runtime *rt, const mt_op_call *call) {
+  char refusals[768] = "";
+  mt_status status, unreachable = MT_ERR_UNSUPPORTED;
+  mt_device *device;
+  if (call->out->elements == 0) {
+    return MT_OK;
+  }
+  for (size_t i = 0; (device = mt_order_at(rt, i)) != NULL; i++) {
+    if (try_device(rt, device, call, refusals, sizeof(refusals), &status)) {
+      return status;
+    }
+    unreachable = status == MT_ERR_UNSUPPORTED ? unreachable : status;
+  }
+  if (!rt->reference_allowed) {
+    return no_backend(rt, call, unreachable, refusals);
+  }
+  MT_TRY(run_reference(call));
+  report(rt, call, reference_label, 0, 0, refusals);
+  return MT_OK;
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "op.h"
+
+#include <string.h>
+
+#define MT_OP(symbol) extern const mt_op_def symbol;
+#include "ops.def"
+#undef MT_OP
+
+static const mt_op_def *const ops[] = {
+#define MT_OP(symbol) &symbol,
+#include "ops.def"
+#undef MT_OP
+};
+
+enum { OP_COUNT = sizeof(ops) / sizeof(ops[0]) };
+
+static const char *const attr_names[MT_ATTR_COUNT] = {
+    [MT_ATTR_ALPHA] = "alpha",   [MT_ATTR_BETA] = "beta", [MT_ATTR_ACTIVATION] = "activation",
+    [MT_ATTR_FACTOR] = "factor", [MT_ATTR_AXIS] = "axis", [MT_ATTR_AXES] = "axes",
+    [MT_ATTR_KEEPDIMS] = "keepdims",
+};
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+const mt_op_def *mt_op_at(int32_t number) {
+  return number >= 1 && number <= OP_COUNT ? ops[number - 1] : NULL;
+}
+
+int32_t mt_op_number(const mt_op_def *def) {
+  for (int32_t i = 0; i < OP_COUNT; i++) {
+    if (ops[i] == def) {
+      return i + 1;
+    }
+  }
+  return 0;
+}
+
+int32_t mt_op_find(const char *name, uint32_t version) {
+  for (int32_t i = 0; name && i < OP_COUNT; i++) {
+    if (ops[i]->version == version && strcmp(ops[i]->name, name) == 0) {
+      return i + 1;
+    }
+  }
+  return 0;
+}
+
+const char *mt_attr_name(int32_t key) {
+  return key > 0 && key < MT_ATTR_COUNT ? attr_names[key] : "unknown";
+}
+
+int32_t mt_attr_find(const char *name) {
+  for (int32_t i = 1; name && i < MT_ATTR_COUNT; i++) {
+    if (strcmp(attr_names[i], name) == 0) {
+      return i;
+    }
+  }
+  return 0;
+}
+
+/* ---- attributes --------------------------------------------------------------------------- */
+
+static mt_attr_v1 *new_attr(mt_op_call *call, mt_attr_key key, int32_t type) {
+  mt_attr_v1 *attr = &call->attrs[call->attr_count++];
+  *attr = (mt_attr_v1){.key = (int32_t)key, .type = type, .flags = MT_ABI_ATTR_REQUIRED};
+  return attr;
+}
+
+void mt_op_attr_f64(mt_op_call *call, mt_attr_key key, double value) {
+  new_attr(call, key, MT_ABI_ATTR_F64)->value.f64 = value;
+}
+
+void mt_op_attr_i64(mt_op_call *call, mt_attr_key key, int64_t value) {
+  new_attr(call, key, MT_ABI_ATTR_I64)->value.i64 = value;
+}
+
+void mt_op_attr_list(mt_op_call *call, mt_attr_key key, const int64_t *list, size_t count) {
+  mt_attr_v1 *attr = new_attr(call, key, MT_ABI_ATTR_I64_LIST);
+  attr->value.list = list;
+  attr->count = (uint32_t)count;
+}
+
+const mt_attr_v1 *mt_ref_attr(const mt_ref_call *call, mt_attr_key key) {
+  for (uint32_t i = 0; i < call->attr_count; i++) {
+    if (call->attrs[i].key == (int32_t)key) {
+      return &call->attrs[i];
+    }
+  }
+  return NULL;
+}
+
+double mt_ref_f64(const mt_ref_call *call, mt_attr_key key, double otherwise) {
+  const mt_attr_v1 *attr = mt_ref_attr(call, key);
+  return attr ? attr->value.f64 : otherwise;
+}
+
+int64_t mt_ref_i64(const mt_ref_call *call, mt_attr_key key, int64_t otherwise) {
+  const mt_attr_v1 *attr = mt_ref_attr(call, key);
+  return attr ? attr->value.i64 : otherwise;
+}
+
+/* ---- arguments and results ---------------------------------------------------------------- */
+
+mt_status mt_op_require(const char *op, const char *name, const void *pointer) {
+  return pointer ? MT_OK : mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: %s is NULL", op, name);
+}
+
+static bool same_shape(const mt_tensor *tensor, int rank, const int64_t *shape) {
+  return tensor->rank == rank &&
+         (rank == 0 || memcmp(tensor->shape, shape, (size_t)rank * sizeof(*shape)) == 0);
+}
+
+mt_status mt_op_output(const char *op, mt_tensor **out, mt_dtype dtype, int rank,
+                       const int64_t *shape, mt_tensor **dst) {
+  char given[MT_DESCRIBE_BYTES], wanted[MT_DESCRIBE_BYTES];
+  *dst = NULL;
+  if (!*out) {
+    mt_layout layout;
+    MT_TRY(mt_layout_packed(op, dtype, NULL, rank, shape, &layout));
+    return mt_tensor_create_lazy(&layout, dst);
+  }
+  if ((*out)->dtype != dtype || !same_shape(*out, rank, shape)) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: out is %s: expected %s%s", op,
+                   mt_tensor_describe(*out, given, sizeof(given)), mt_dtype_name(dtype),
+                   mt_shape_describe(rank, shape, wanted, sizeof(wanted)));
+  }
+  MT_TRY(mt_tensor_writable(op, *out));
+  *dst = *out;
+  return MT_OK;
+}
+
+static mt_status check_overlap(const mt_op_call *call, bool in_place_ok) {
+  char text[MT_DESCRIBE_BYTES];
+  for (size_t i = 0; i < call->in_count; i++) {
+    const mt_tensor *in = call->in[i];
+    if (!in || !mt_tensor_overlaps(in, call->out) ||
+        (in_place_ok && mt_tensor_same_view(in, call->out))) {
+      continue;
+    }
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: out overlaps input %zu, %s: expected %s",
+                   call->def->name, i, mt_tensor_describe(in, text, sizeof(text)),
+                   in_place_ok ? "the same view or other memory" : "other memory");
+  }
+  return MT_OK;
+}
+
+mt_status mt_op_run(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor **out) {
+  bool given = *out != NULL;
+  mt_status status = given ? check_overlap(call, in_place_ok) : MT_OK;
+  if (status == MT_OK) {
+    status = mt_dispatch(rt, call);
+  }
+  if (given) {
+    return status;
+  }
+  if (status == MT_OK) {
+    *out = call->out;
+  } else {
+    mt_tensor_release(&call->out);
+  }
+  return status;
+}
+
+mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tensor *b, int *rank,
+                              int64_t *shape) {
+  char left[MT_DESCRIBE_BYTES], right[MT_DESCRIBE_BYTES];
+  *rank = a->rank > b->rank ? a->rank : b->rank;
+  for (int i = 1; i <= *rank; i++) {
+    int64_t x = i <= a->rank ? a->shape[a->rank - i] : 1;
+    int64_t y = i <= b->rank ? b->shape[b->rank - i] : 1;
+    if (x != y && x != 1 && y != 1) {
+      return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: a %s and b %s do not broadcast: %lld and %lld",
+                     op, mt_tensor_describe(a, left, sizeof(left)),
+                     mt_tensor_describe(b, right, sizeof(right)), (long long)x, (long long)y);
+    }
+    shape[*rank - i] = x == 1 ? y : x;
+  }
+  return MT_OK;
+}
