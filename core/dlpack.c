@@ -75,7 +75,7 @@ static const struct {
 
 enum { DL_TYPE_COUNT = sizeof(dl_types) / sizeof(dl_types[0]) };
 
-/* ---- export ------------------------------------------------------------------------ */
+/* ---- export ------------------------------------------------------------------------- */
 
 /* What a consumer holds on to: one of the two structs, our reference and its shape. */
 typedef struct export_holder {
@@ -191,7 +191,7 @@ mt_status mt_tensor_to_dlpack_versioned(mt_tensor *tensor, struct DLManagedTenso
   return MT_OK;
 }
 
-/* ---- import ------------------------------------------------------------------------ */
+/* ---- import ------------------------------------------------------------------------- */
 
 static void release_plain(void *data, void *user) {
   struct DLManagedTensor *managed = user;

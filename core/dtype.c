@@ -8,9 +8,10 @@ static const struct {
   const char *name;
   size_t size;
 } dtypes[] = {
-    [MT_F32] = {"f32", 4},   [MT_F64] = {"f64", 8}, [MT_F16] = {"f16", 2}, [MT_BF16] = {"bf16", 2},
-    [MT_I8] = {"i8", 1},     [MT_U8] = {"u8", 1},   [MT_I16] = {"i16", 2}, [MT_I32] = {"i32", 4},
-    [MT_I64] = {"i64", 8},   [MT_BOOL] = {"bool", 1}, [MT_BLOCK] = {"block", 0},
+    [MT_F32] = {"f32", 4},   [MT_F64] = {"f64", 8},     [MT_F16] = {"f16", 2},
+    [MT_BF16] = {"bf16", 2}, [MT_I8] = {"i8", 1},       [MT_U8] = {"u8", 1},
+    [MT_I16] = {"i16", 2},   [MT_I32] = {"i32", 4},     [MT_I64] = {"i64", 8},
+    [MT_BOOL] = {"bool", 1}, [MT_BLOCK] = {"block", 0},
 };
 
 enum { DTYPE_COUNT = sizeof(dtypes) / sizeof(dtypes[0]) };

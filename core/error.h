@@ -15,12 +15,12 @@ MT_PRINTF(3, 4) mt_status mt_fail_errno(mt_status status, int err, const char *f
 /* Puts "text: " in front of the last error; returns status. */
 MT_PRINTF(2, 3) mt_status mt_fail_prefix(mt_status status, const char *format, ...);
 
-#define MT_TRY(expression)                         \
-  do {                                             \
-    mt_status mt_try_status_ = (expression);       \
-    if (mt_try_status_ != MT_OK) {                 \
-      return mt_try_status_;                       \
-    }                                              \
+#define MT_TRY(expression)                                                                         \
+  do {                                                                                             \
+    mt_status mt_try_status_ = (expression);                                                       \
+    if (mt_try_status_ != MT_OK) {                                                                 \
+      return mt_try_status_;                                                                       \
+    }                                                                                              \
   } while (0)
 
 /* "out of memory: <n> bytes for <what>" */

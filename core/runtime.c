@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- life ------------------------------------------------------------------------------ */
+/* ---- life --------------------------------------------------------------------------- */
 
 static void free_choices(mt_runtime *rt) {
   for (size_t i = 0; i < rt->choice_count; i++) {
@@ -105,17 +105,30 @@ mt_status mt_runtime_create(const mt_runtime_options *options, mt_runtime **out)
   return MT_OK;
 }
 
+/* The nth device of a backend with a reference for the caller; NULL: not open. */
+static mt_device *borrow_device(mt_runtime *rt, const mt_backend *backend, uint32_t n, bool *end) {
+  pthread_mutex_lock(&rt->lock);
+  *end = n >= backend->device_count;
+  mt_device *device = *end ? NULL : backend->devices[n];
+  if (device) {
+    mt_device_retain(device);
+  }
+  pthread_mutex_unlock(&rt->lock);
+  return device;
+}
+
 /* Calls fn for each open device; the first failure counts. */
 static mt_status each_device(mt_runtime *rt, mt_status (*fn)(mt_device *device)) {
   mt_status first = MT_OK;
   for (size_t i = 0; rt->backends && i < rt->candidate_count; i++) {
-    const mt_backend *backend = &rt->backends[i];
-    for (uint32_t n = 0; n < backend->device_count; n++) {
-      pthread_mutex_lock(&rt->lock);
-      mt_device *device = backend->devices[n];
-      pthread_mutex_unlock(&rt->lock);
-      mt_status status = device ? fn(device) : MT_OK;
-      first = first == MT_OK ? status : first;
+    bool end = false;
+    for (uint32_t n = 0; !end; n++) {
+      mt_device *device = borrow_device(rt, &rt->backends[i], n, &end);
+      if (device) {
+        mt_status status = fn(device);
+        first = first == MT_OK ? status : first;
+        mt_device_release(device);
+      }
     }
   }
   return first;
@@ -154,7 +167,7 @@ const char *mt_runtime_backend(const mt_runtime *rt) {
   return rt ? rt->backend_setting : "";
 }
 
-/* ---- plugins ------------------------------------------------------------------------------- */
+/* ---- plugins ------------------------------------------------------------------------ */
 
 const char *mt_probe_stage_name(mt_probe_stage stage) {
   static const char *const names[] = {
@@ -213,7 +226,7 @@ mt_status mt_runtime_probe_get(const mt_runtime *runtime, size_t index, mt_probe
   return MT_OK;
 }
 
-/* ---- devices ------------------------------------------------------------------------------------ */
+/* ---- devices ------------------------------------------------------------------------ */
 
 const char *mt_device_kind_name(mt_device_kind kind) {
   static const char *const names[] = {

@@ -55,6 +55,7 @@ mt_status mt_storage_wrap(void *host, size_t bytes, bool read_only, mt_release_f
     host = nothing;
   }
   (*out)->host = host;
+  (*out)->wrapped = true;
   (*out)->read_only = read_only;
   (*out)->release = release;
   (*out)->release_data = release_data;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- layouts ---------------------------------------------------------------------- */
+/* ---- layouts ------------------------------------------------------------------------ */
 
 static mt_status check_shape(const char *what, mt_dtype dtype, const mt_format *format, int rank,
                              const int64_t *shape) {
@@ -59,9 +59,9 @@ mt_status mt_layout_packed(const char *what, mt_dtype dtype, const mt_format *fo
     fits = fits && mt_mul_i64(elements, extent > 0 ? extent : 1, &elements);
   }
   int64_t bytes = 0;
-  fits = fits && (dtype == MT_BLOCK
-                      ? mt_mul_i64(step / format->block_elements, format->block_bytes, &bytes)
-                      : mt_mul_i64(step, (int64_t)mt_dtype_size(dtype), &bytes));
+  fits = fits &&
+         (dtype == MT_BLOCK ? mt_mul_i64(step / format->block_elements, format->block_bytes, &bytes)
+                            : mt_mul_i64(step, (int64_t)mt_dtype_size(dtype), &bytes));
   if (!fits || (uint64_t)bytes > SIZE_MAX / 2) {
     char text[MT_DESCRIBE_BYTES];
     return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: shape %s of %s: the size does not fit in 63 bits",
@@ -148,7 +148,7 @@ static bool layout_repeats(const mt_layout *layout) {
   return false;
 }
 
-/* ---- making tensors ------------------------------------------------------------------- */
+/* ---- making tensors ----------------------------------------------------------------- */
 
 mt_status mt_tensor_on_storage(mt_storage *storage, const mt_layout *layout, size_t byte_offset,
                                mt_tensor **out) {
@@ -295,7 +295,7 @@ void mt_tensor_release(mt_tensor **tensor) {
   }
 }
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- asking ------------------------------------------------------------------------- */
 
 mt_dtype mt_tensor_dtype(const mt_tensor *tensor) {
   return tensor ? tensor->dtype : MT_DTYPE_NONE;
@@ -341,11 +341,12 @@ bool mt_tensor_is_contiguous(const mt_tensor *tensor) {
   return tensor && tensor->contiguous;
 }
 
-/* ---- content --------------------------------------------------------------------------------- */
+/* ---- content ------------------------------------------------------------------------ */
 
 mt_status mt_tensor_read(const mt_tensor *tensor, const void **data) {
   if (!tensor || !data) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "mt_tensor_read: %s is NULL", tensor ? "data" : "tensor");
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "mt_tensor_read: %s is NULL",
+                   tensor ? "data" : "tensor");
   }
   *data = NULL;
   MT_TRY(mt_storage_to_host(tensor->storage, false));
@@ -474,7 +475,8 @@ mt_status mt_tensor_freeze(mt_tensor *tensor) {
   return MT_OK;
 }
 
-/* ---- helpers of the other rooms ------------------------------------------------------------------ */
+/* ---- helpers of the other rooms
+ * ------------------------------------------------------------------ */
 
 const char *mt_shape_describe(int rank, const int64_t *shape, char *buf, size_t size) {
   size_t at = (size_t)snprintf(buf, size, "[");
@@ -498,9 +500,10 @@ const char *mt_tensor_describe(const mt_tensor *tensor, char *buf, size_t size) 
 
 mt_status mt_axis_normalize(const char *op, int axis, int rank, int *out) {
   if (axis < -rank || axis >= rank) {
-    return rank == 0 ? mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: axis %d of a scalar (rank 0)", op, axis)
-                     : mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: axis %d: expected %d .. %d", op, axis,
-                               -rank, rank - 1);
+    return rank == 0
+               ? mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: axis %d of a scalar (rank 0)", op, axis)
+               : mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: axis %d: expected %d .. %d", op, axis, -rank,
+                         rank - 1);
   }
   *out = axis < 0 ? axis + rank : axis;
   return MT_OK;
@@ -508,7 +511,7 @@ mt_status mt_axis_normalize(const char *op, int axis, int rank, int *out) {
 
 bool mt_tensor_overlaps(const mt_tensor *a, const mt_tensor *b) {
   int64_t alo, ahi, blo, bhi;
-  if (a->storage != b->storage && !(a->storage->host && b->storage->host)) {
+  if (a->storage != b->storage && !(a->storage->wrapped && b->storage->wrapped)) {
     return false;
   }
   mt_layout_span(a->dtype, a->format, a->rank, a->shape, a->stride, a->block_axis, &alo, &ahi);

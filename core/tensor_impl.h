@@ -23,17 +23,18 @@ typedef struct mt_storage {
   atomic_uint refs;
   atomic_uint valid; /* MT_ON_HOST | MT_ON_DEVICE; changed under lock */
   size_t bytes;
-  void *host; /* lowest address; NULL until needed for content made on a device */
+  void *host;       /* lowest address; NULL until needed for content made on a device */
   void *host_block; /* what to free; NULL: the memory is someone else's */
   bool read_only;
+  bool wrapped; /* the caller's memory: another storage may have the same */
   atomic_bool frozen;
   atomic_uint_fast64_t content_id; /* set when frozen; 0 otherwise */
   mt_release_fn release;           /* wrapped memory */
   void *release_data, *release_user;
 
-  pthread_mutex_t lock; /* guards all below, and changes of valid and host */
-  struct mt_device *device; /* holds a reference; NULL: never used by one */
-  void *buffer;             /* NULL on devices that work on host memory */
+  pthread_mutex_t lock;             /* guards all below, and changes of valid and host */
+  struct mt_device *device;         /* holds a reference; NULL: never used by one */
+  void *buffer;                     /* NULL on devices that work on host memory */
   uint64_t read_point, write_point; /* of device's queue: last use */
   struct mt_storage *next_zombie;   /* list of the device, while it waits to be freed */
   /* Devices whose plans hold a packed copy of this frozen content (references). */
@@ -49,14 +50,14 @@ struct mt_tensor {
   int rank;
   int block_axis;
   bool contiguous;
-  bool repeats;         /* some element is reachable by two indices (broadcast) */
+  bool repeats; /* some element is reachable by two indices (broadcast) */
   int64_t elements;
-  size_t byte_offset;   /* of element 0 from storage->host */
+  size_t byte_offset; /* of element 0 from storage->host */
   int64_t shape[MT_MAX_RANK];
   int64_t stride[MT_MAX_RANK]; /* elements */
 };
 
-/* ---- storage.c ---- */
+/* ---- storage.c ---------------------------------------------------------------------- */
 /* Zero-filled, aligned host memory; lazy: made, not zeroed, when first needed. */
 mt_status mt_storage_create(size_t bytes, bool lazy, mt_storage **out);
 mt_status mt_storage_wrap(void *host, size_t bytes, bool read_only, mt_release_fn release,
@@ -70,7 +71,7 @@ mt_status mt_storage_to_host_locked(mt_storage *storage, bool for_write);
 mt_status mt_storage_host_alloc(mt_storage *storage, bool zero); /* lock held or unshared */
 void mt_storage_free(mt_storage *storage); /* no references, no pending work */
 
-/* ---- tensor.c ---- */
+/* ---- tensor.c ----------------------------------------------------------------------- */
 /* A description being built: format, dtype, rank, shape are set; the rest is derived. */
 typedef struct mt_layout {
   mt_dtype dtype;

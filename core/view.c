@@ -56,7 +56,7 @@ static mt_status measure(const char *function, mt_layout *layout) {
   return MT_OK;
 }
 
-/* ---- slice ------------------------------------------------------------------------ */
+/* ---- slice -------------------------------------------------------------------------- */
 
 static mt_status check_slice(const mt_tensor *tensor, int axis, int64_t start, int64_t stop,
                              int64_t step) {
@@ -328,7 +328,7 @@ mt_status mt_tensor_reshape(mt_tensor *tensor, int rank, const int64_t *shape, m
                              "its strides cannot express that (mt_contiguous first)");
 }
 
-/* ---- broadcast ------------------------------------------------------------------------ */
+/* ---- broadcast ---------------------------------------------------------------------- */
 
 mt_status mt_tensor_broadcast(mt_tensor *tensor, int rank, const int64_t *shape, mt_tensor **out) {
   mt_layout layout;

@@ -82,7 +82,7 @@ bool mt_device_on_host(const mt_device *device) {
   return device->info->flags & MT_ABI_DEVICE_HOST_POINTERS;
 }
 
-/* ---- failures -------------------------------------------------------------------------- */
+/* ---- failures ----------------------------------------------------------------------- */
 
 static void mark_lost(mt_device *device, const char *reason) {
   pthread_mutex_lock(&device->lock);
@@ -132,7 +132,7 @@ mt_status mt_device_usable(const mt_device *device) {
   return MT_OK;
 }
 
-/* ---- queues ------------------------------------------------------------------------------ */
+/* ---- queues ------------------------------------------------------------------------- */
 
 /* Waits outside the lock, so that others can go on giving work. */
 mt_status mt_device_wait(mt_device *device, uint64_t point) {
@@ -200,7 +200,7 @@ void mt_device_give_queue(mt_device *device, void *queue) {
   }
 }
 
-/* ---- released storage that is still in use ---------------------------------------------------- */
+/* ---- released storage that is still in use ------------------------------------------ */
 
 static bool in_use(const mt_device *device, const mt_storage *storage) {
   return storage->read_point > device->reached || storage->write_point > device->reached;

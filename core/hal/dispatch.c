@@ -35,7 +35,7 @@ typedef struct attempt {
 
 static mt_status run_on_device(attempt *a);
 
-/* ---- the description that plugins see ------------------------------------------------------ */
+/* ---- the description that plugins see ----------------------------------------------- */
 
 static void describe_operand(mt_operand_v1 *operand, const mt_tensor *tensor) {
   *operand = (mt_operand_v1){.struct_size = sizeof(*operand), .block_axis = -1};
@@ -90,12 +90,11 @@ static void add_misaligned(attempt *a) {
   }
 }
 
-static int32_t ask(attempt *a) {
-  describe(a);
+/* op_support on what describe() wrote. */
+static int32_t ask_described(attempt *a) {
   a->reason[0] = '\0';
-  a->support = (mt_support_v1){.struct_size = sizeof(a->support),
-                               .reason_bytes = sizeof(a->reason),
-                               .reason = a->reason};
+  a->support = (mt_support_v1){
+      .struct_size = sizeof(a->support), .reason_bytes = sizeof(a->reason), .reason = a->reason};
   int32_t code = a->device->table->op_support(a->device->handle, &a->op, &a->support);
   a->reason[sizeof(a->reason) - 1] = '\0';
   if (code != MT_ABI_OK) {
@@ -111,7 +110,12 @@ static int32_t ask(attempt *a) {
   return a->support.answer;
 }
 
-/* ---- attempts ---------------------------------------------------------------------------------- */
+static int32_t ask(attempt *a) {
+  describe(a);
+  return ask_described(a);
+}
+
+/* ---- attempts ----------------------------------------------------------------------- */
 
 static void attempt_start(attempt *a, mt_runtime *rt, mt_device *device, const mt_op_call *call) {
   a->rt = rt;
@@ -141,14 +145,18 @@ static void replace(attempt *a, size_t i, mt_tensor *tensor) {
   a->owned[i] = true;
 }
 
-/* ---- the reference kernels --------------------------------------------------------------------- */
+/* ---- the reference kernels ---------------------------------------------------------- */
 
 static mt_view view_of(const mt_tensor *tensor) {
   if (!tensor) {
     return (mt_view){.dtype = MT_DTYPE_NONE, .block_axis = -1};
   }
-  return (mt_view){tensor->dtype, tensor->format, tensor->rank,
-                   tensor->block_axis, tensor->shape, tensor->stride,
+  return (mt_view){tensor->dtype,
+                   tensor->format,
+                   tensor->rank,
+                   tensor->block_axis,
+                   tensor->shape,
+                   tensor->stride,
                    (char *)tensor->storage->host + tensor->byte_offset};
 }
 
@@ -176,7 +184,8 @@ static mt_status run_reference(const mt_op_call *call) {
   return status;
 }
 
-/* ---- what it takes to be supported ---------------------------------------------------------------- */
+/* ---- what it takes to be supported
+ * ---------------------------------------------------------------- */
 
 /* from to to, which has the same shape: on the device if it can, else on the host. */
 static mt_status copy_between(mt_runtime *rt, mt_device *device, mt_tensor *from, mt_tensor *to) {
@@ -186,8 +195,7 @@ static mt_status copy_between(mt_runtime *rt, mt_device *device, mt_tensor *from
     return mt_fail_memory(sizeof(*copy), "a copy");
   }
   attempt_start(copy, rt, device, &call);
-  mt_status status =
-      ask(copy) == MT_ABI_SUPPORT_YES ? run_on_device(copy) : run_reference(&call);
+  mt_status status = ask(copy) == MT_ABI_SUPPORT_YES ? run_on_device(copy) : run_reference(&call);
   free(copy);
   return status;
 }
@@ -242,24 +250,29 @@ static mt_status relayout(attempt *a) {
   return outputs & 1 ? relayout_output(a) : MT_OK;
 }
 
-/* A block tensor as f32 of the same shape. */
-static mt_status decode(mt_tensor *tensor, mt_tensor **out) {
-  int to_last[MT_MAX_RANK], back[MT_MAX_RANK];
-  int rank = tensor->rank, n = 0;
-  for (int i = 0; i < rank; i++) {
+/* The axes in order, but the block axis last; and the way back. */
+static void lines_last(const mt_tensor *tensor, int *to_last, int *back) {
+  int n = 0;
+  for (int i = 0; i < tensor->rank; i++) {
     if (i != tensor->block_axis) {
       to_last[n++] = i;
     }
   }
   to_last[n] = tensor->block_axis;
-  for (int i = 0; i < rank; i++) {
+  for (int i = 0; i < tensor->rank; i++) {
     back[to_last[i]] = i;
   }
+}
+
+/* A block tensor as f32 of the same shape. */
+static mt_status decode(mt_tensor *tensor, mt_tensor **out) {
+  int to_last[MT_MAX_RANK], back[MT_MAX_RANK];
   mt_tensor *lines = NULL, *plain = NULL;
   mt_layout layout;
+  lines_last(tensor, to_last, back);
   mt_status status = mt_tensor_permute(tensor, to_last, &lines);
   if (status == MT_OK) {
-    status = mt_layout_packed("decode", MT_F32, NULL, rank, lines->shape, &layout);
+    status = mt_layout_packed("decode", MT_F32, NULL, lines->rank, lines->shape, &layout);
   }
   if (status == MT_OK) {
     status = mt_tensor_create_lazy(&layout, &plain);
@@ -277,28 +290,51 @@ static mt_status decode(mt_tensor *tensor, mt_tensor **out) {
   return status;
 }
 
-/* Only where the op computes with the values; copy and cast are about the bytes. */
-static bool can_decode(const attempt *a) {
-  bool any = false;
-  for (size_t i = 0; i < a->inputs; i++) {
-    any = any || (a->tensor[i] && a->tensor[i]->dtype == MT_BLOCK);
+/* Would the device take the op with input i decoded? Asks before any work is done. Only
+ * where the op computes with the values: copy and cast are about the bytes. */
+static bool takes_decoded(attempt *a, size_t i) {
+  const mt_tensor *tensor = a->tensor[i];
+  int to_last[MT_MAX_RANK], back[MT_MAX_RANK];
+  int64_t stride[MT_MAX_RANK], step = 1;
+  if (a->call->out->dtype == MT_BLOCK || strcmp(a->call->def->name, "cast") == 0) {
+    return false;
   }
-  return any && a->call->out->dtype != MT_BLOCK && strcmp(a->call->def->name, "cast") != 0;
+  lines_last(tensor, to_last, back);
+  for (int n = tensor->rank - 1; n >= 0; n--) {
+    stride[to_last[n]] = step;
+    step *= tensor->shape[to_last[n]];
+  }
+  describe(a);
+  mt_operand_v1 *operand = &a->operand[i];
+  operand->dtype = MT_ABI_DTYPE_F32;
+  operand->format = 0;
+  operand->block_axis = -1;
+  operand->flags = 0;
+  operand->stride = stride;
+  return ask_described(a) != MT_ABI_SUPPORT_NO;
 }
 
-static mt_status decode_inputs(attempt *a) {
+/* NO with a block operand (ops have at most one): decode it if that is what it takes. */
+static mt_status try_decoding(attempt *a, int32_t *answer) {
+  char first[REASON_BYTES];
+  memcpy(first, a->reason, sizeof(first));
   for (size_t i = 0; i < a->inputs; i++) {
-    if (a->tensor[i] && a->tensor[i]->dtype == MT_BLOCK) {
-      mt_tensor *plain = NULL;
-      MT_TRY(decode(a->tensor[i], &plain));
-      replace(a, i, plain);
-      a->decodes++;
+    mt_tensor *plain = NULL;
+    if (!a->tensor[i] || a->tensor[i]->dtype != MT_BLOCK || !takes_decoded(a, i)) {
+      continue;
     }
+    MT_TRY(decode(a->tensor[i], &plain));
+    replace(a, i, plain);
+    a->decodes++;
+    *answer = ask(a);
+    return MT_OK;
   }
+  memcpy(a->reason, first, sizeof(first));
   return MT_OK;
 }
 
-/* ---- running on a device --------------------------------------------------------------------------- */
+/* ---- running on a device
+ * --------------------------------------------------------------------------- */
 
 static mt_status plan_for(attempt *a, bool storage_locked, mt_plan **plan) {
   *plan = NULL;
@@ -429,20 +465,15 @@ static mt_status run_on_device(attempt *a) {
   return a->device->in_place ? run_in_place(a) : run_queued(a);
 }
 
-/* ---- choosing ------------------------------------------------------------------------------------------ */
+/* ---- choosing
+ * ------------------------------------------------------------------------------------------ */
 
 /* Sets *refused when the device does not do this op; a->reason then says why. */
 static mt_status run_attempt(attempt *a, bool *refused) {
   *refused = false;
   int32_t answer = ask(a);
-  if (answer == MT_ABI_SUPPORT_NO && can_decode(a)) {
-    char first[REASON_BYTES];
-    memcpy(first, a->reason, sizeof(first));
-    MT_TRY(decode_inputs(a));
-    answer = ask(a);
-    if (answer == MT_ABI_SUPPORT_NO) {
-      memcpy(a->reason, first, sizeof(first));
-    }
+  if (answer == MT_ABI_SUPPORT_NO) {
+    MT_TRY(try_decoding(a, &answer));
   }
   if (answer == MT_ABI_SUPPORT_AFTER_RELAYOUT) {
     mt_status status = relayout(a);

@@ -49,20 +49,20 @@ typedef struct mt_device {
   atomic_bool lost;
   char *lost_reason; /* set before lost */
 
-  pthread_mutex_t lock;  /* one thread at a time gives work to queue; guards all below */
-  uint64_t submitted;    /* newest point */
-  uint64_t reached;      /* known to be done */
-  mt_storage *zombies;   /* released storage that pending work still uses */
-  void **idle_queues;    /* of an in_place device: one for each thread that ran at once */
+  pthread_mutex_t lock; /* one thread at a time gives work to queue; guards all below */
+  uint64_t submitted;   /* newest point */
+  uint64_t reached;     /* known to be done */
+  mt_storage *zombies;  /* released storage that pending work still uses */
+  void **idle_queues;   /* of an in_place device: one for each thread that ran at once */
   uint32_t idle_count, idle_room;
   struct mt_plans *plans;
 } mt_device;
 
 /* One entry of the backend order ("opencl:1"): which devices may run ops. */
 typedef struct mt_choice {
-  char *text;       /* as written */
-  char *plugin;     /* name, or NULL for "auto" and "reference" */
-  char *selector;   /* index or glob; NULL: first device */
+  char *text;     /* as written */
+  char *plugin;   /* name, or NULL for "auto" and "reference" */
+  char *selector; /* index or glob; NULL: first device */
   bool is_auto, is_reference;
 } mt_choice;
 
@@ -79,7 +79,7 @@ struct mt_runtime {
   size_t candidate_count;
   mt_backend *backends; /* one for each candidate, same order */
 
-  pthread_mutex_t lock;       /* opening backends and devices */
+  pthread_mutex_t lock; /* opening backends and devices */
   /* Devices that may run ops, best first. Grows under lock; a reader loads the count
    * (acquire) and uses the entries below it. */
   mt_device **order;
@@ -90,19 +90,20 @@ struct mt_runtime {
   bool has_pool; /* counted in the thread pool's users */
 };
 
-/* ---- select.c ---- */
+/* ---- select.c ----------------------------------------------------------------------- */
 mt_status mt_choices_parse(mt_runtime *rt, const char *setting);
 /* The device to try as number `index` of the order, opening the next candidate when
  * "auto" gets there; NULL: no more. */
 mt_device *mt_order_at(mt_runtime *rt, size_t index);
 mt_status mt_order_resolve_named(mt_runtime *rt); /* at creation */
 
-/* ---- backend.c ---- */
-mt_status mt_backend_open(mt_backend *backend);   /* loads, inits, lists devices; once */
+/* ---- backend.c ---------------------------------------------------------------------- */
+mt_status mt_backend_open(mt_backend *backend); /* loads, inits, lists devices; once */
 void mt_backend_close(mt_backend *backend);
-mt_status mt_backend_device(mt_backend *backend, uint32_t index, mt_device **out); /* opens; borrowed */
+mt_status mt_backend_device(mt_backend *backend, uint32_t index,
+                            mt_device **out); /* opens; borrowed */
 
-/* ---- device.c ---- */
+/* ---- device.c ----------------------------------------------------------------------- */
 mt_status mt_device_open(mt_backend *backend, uint32_t index, mt_device **out);
 mt_device *mt_device_retain(mt_device *device);
 void mt_device_release(mt_device *device);
@@ -123,14 +124,14 @@ bool mt_device_on_host(const mt_device *device); /* works on host memory */
 bool mt_device_bury(mt_device *device, mt_storage *storage);
 void mt_device_reap(mt_device *device); /* frees what is done with; takes lock */
 
-/* ---- residency.c: storage and devices; the caller holds storage->lock ---- */
+/* ---- residency.c: storage and devices; the caller holds storage->lock --------------- */
 mt_status mt_storage_to_device(mt_storage *storage, mt_device *device, bool need_content);
 void mt_storage_mark(mt_storage *storage, mt_device *device, uint64_t point, bool written);
 /* Waits and downloads as needed; storage->device is set. */
 mt_status mt_storage_from_device(mt_storage *storage, bool for_write);
 void mt_storage_drop_buffer(mt_storage *storage); /* pending work is done */
 
-/* ---- plans.c: what prepare() made ---- */
+/* ---- plans.c: what prepare() made --------------------------------------------------- */
 typedef struct mt_plan mt_plan;
 mt_status mt_plans_create(struct mt_plans **out);
 void mt_plans_free(mt_device *device);
@@ -142,10 +143,10 @@ void *mt_plan_handle(const mt_plan *plan);
 void mt_plan_put(mt_device *device, mt_plan *plan, uint64_t point);
 void mt_plans_forget(mt_device *device, uint64_t content_id);
 
-/* ---- host.c ---- */
+/* ---- host.c ------------------------------------------------------------------------- */
 void mt_host_table(mt_host_v1 *host, mt_backend *backend); /* NULL backend: for query */
 
-/* ---- stats.c ---- */
+/* ---- stats.c ------------------------------------------------------------------------ */
 mt_status mt_stats_create(struct mt_stats **out);
 void mt_stats_free(struct mt_stats *stats);
 typedef struct mt_stat_event {
@@ -157,16 +158,16 @@ typedef struct mt_stat_event {
 /* true: the first time for this (op, backend) */
 bool mt_stats_count(struct mt_stats *stats, const mt_stat_event *event);
 
-/* ---- threads.c: the process's pool ---- */
+/* ---- threads.c: the process's pool -------------------------------------------------- */
 mt_status mt_pool_acquire(void); /* reference-counted by runtimes */
 void mt_pool_release(void);
 uint32_t mt_pool_threads(void);
 void mt_pool_run(uint32_t tasks, void (*fn)(void *arg, uint32_t task), void *arg);
 
-/* ---- runtime.c ---- */
+/* ---- runtime.c ---------------------------------------------------------------------- */
 void mt_runtime_unref(mt_runtime *rt); /* devices hold references beside the user's */
 
-/* ---- fork.c ---- */
+/* ---- fork.c ------------------------------------------------------------------------- */
 unsigned mt_fork_generation(void);
 
 #endif

@@ -43,7 +43,8 @@ static int64_t host_config(void *ctx, const char *key, char *buf, uint64_t buf_b
   if (!backend || !key) {
     return -1;
   }
-  int length = snprintf(name, sizeof(name), "MECANTENSOR_%s_%s", backend->candidate->note.name, key);
+  int length =
+      snprintf(name, sizeof(name), "MECANTENSOR_%s_%s", backend->candidate->note.name, key);
   if (length < 0 || (size_t)length >= sizeof(name)) {
     return -1;
   }
@@ -75,8 +76,8 @@ static int32_t host_intern_format(void *ctx, const char *id, uint32_t block_elem
                                   uint32_t block_bytes) {
   (void)ctx;
   const mt_format *format = id ? mt_format_find(id) : NULL;
-  bool same = format && format->block_elements == block_elements &&
-              format->block_bytes == block_bytes;
+  bool same =
+      format && format->block_elements == block_elements && format->block_bytes == block_bytes;
   return same ? mt_format_number(format) : 0;
 }
 

@@ -60,7 +60,7 @@ void mt_plans_free(mt_device *device) {
   free(plans);
 }
 
-/* ---- keys ------------------------------------------------------------------------------ */
+/* ---- keys --------------------------------------------------------------------------- */
 
 typedef struct key_writer {
   char *at; /* NULL: only counts */
@@ -119,7 +119,7 @@ static size_t write_key(const mt_op_v1 *op, mt_tensor *const *inputs, char *at) 
   return key.bytes;
 }
 
-/* ---- finding, making, dropping ------------------------------------------------------------ */
+/* ---- finding, making, dropping ------------------------------------------------------ */
 
 static bool busy(const mt_device *device, const mt_plan *plan) {
   return plan->users > 0 || (!device->in_place && plan->last_point > device->reached);

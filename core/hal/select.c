@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- grammar -------------------------------------------------------------------------- */
+/* ---- grammar ------------------------------------------------------------------------ */
 
 static mt_status parse_choice(mt_choice *choice, const char *text, size_t length) {
   while (length > 0 && isspace((unsigned char)*text)) {
@@ -45,8 +45,8 @@ static mt_status parse_choice(mt_choice *choice, const char *text, size_t length
                    "backend setting: '%s': expected an index or a name pattern after ':'",
                    choice->text);
   }
-  choice->plugin = colon ? strndup(choice->text, (size_t)(colon - choice->text))
-                         : strdup(choice->text);
+  choice->plugin =
+      colon ? strndup(choice->text, (size_t)(colon - choice->text)) : strdup(choice->text);
   choice->selector = colon ? strdup(colon + 1) : NULL;
   if (!choice->plugin || (colon && !choice->selector)) {
     return mt_fail_memory(length, "the backend setting");
@@ -74,7 +74,7 @@ mt_status mt_choices_parse(mt_runtime *rt, const char *setting) {
   return MT_OK;
 }
 
-/* ---- the order ---------------------------------------------------------------------------- */
+/* ---- the order ---------------------------------------------------------------------- */
 
 /* One place for each device that can ever be there, so that the array never moves. */
 static mt_status order_reserve(mt_runtime *rt) {
@@ -184,7 +184,7 @@ mt_status mt_order_resolve_named(mt_runtime *rt) {
   return MT_OK;
 }
 
-/* ---- auto --------------------------------------------------------------------------------- */
+/* ---- auto --------------------------------------------------------------------------- */
 
 /* The candidate to try next: highest priority, then order of search. */
 static mt_backend *next_auto(mt_runtime *rt) {
@@ -231,5 +231,5 @@ mt_device *mt_order_at(mt_runtime *rt, size_t index) {
     extend_order(rt, index);
   }
   return index < atomic_load_explicit(&rt->order_count, memory_order_acquire) ? rt->order[index]
-                                                                               : NULL;
+                                                                              : NULL;
 }

@@ -106,8 +106,12 @@ mt_status mt_runtime_stats_get(mt_runtime *rt, size_t index, mt_op_stats *stats)
   size_t count = rt->stats->count;
   if (index < count) {
     const stats_row *row = &rt->stats->rows[index];
-    *stats = (mt_op_stats){mt_op_at(row->op)->name, row->backend,   row->calls,
-                           row->relayouts,          row->decodes,   row->fallbacks,
+    *stats = (mt_op_stats){mt_op_at(row->op)->name,
+                           row->backend,
+                           row->calls,
+                           row->relayouts,
+                           row->decodes,
+                           row->fallbacks,
                            row->reason ? row->reason : ""};
   } else {
     status = mt_fail(MT_ERR_NOT_FOUND, "mt_runtime_stats_get: row %zu of %zu", index, count);

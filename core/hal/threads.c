@@ -50,7 +50,7 @@ static void relax(void) {
 #endif
 }
 
-/* ---- how many ---------------------------------------------------------------------------- */
+/* ---- how many ----------------------------------------------------------------------- */
 
 static uint32_t count_cpus(void) {
   cpu_set_t set;
@@ -74,7 +74,7 @@ static mt_status read_thread_count(uint32_t *threads) {
   return MT_OK;
 }
 
-/* ---- workers ------------------------------------------------------------------------------- */
+/* ---- workers ------------------------------------------------------------------------ */
 
 static void take_tasks(void (*fn)(void *, uint32_t), void *arg, uint32_t tasks) {
   in_job = true;
@@ -144,7 +144,7 @@ static void stop_workers(void) {
   pool.workers = 0;
 }
 
-/* ---- fork -------------------------------------------------------------------------------------- */
+/* ---- fork --------------------------------------------------------------------------- */
 
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -165,7 +165,8 @@ static void watch_forks(void) {
   pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
-/* ---- used by the runtime and the host table ------------------------------------------------------ */
+/* ---- used by the runtime and the host table
+ * ------------------------------------------------------ */
 
 mt_status mt_pool_acquire(void) {
   pthread_once(&fork_once, watch_forks);

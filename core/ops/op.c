@@ -16,12 +16,12 @@ static const mt_op_def *const ops[] = {
 enum { OP_COUNT = sizeof(ops) / sizeof(ops[0]) };
 
 static const char *const attr_names[MT_ATTR_COUNT] = {
-    [MT_ATTR_ALPHA] = "alpha",   [MT_ATTR_BETA] = "beta", [MT_ATTR_ACTIVATION] = "activation",
-    [MT_ATTR_FACTOR] = "factor", [MT_ATTR_AXIS] = "axis", [MT_ATTR_AXES] = "axes",
+    [MT_ATTR_ALPHA] = "alpha",       [MT_ATTR_BETA] = "beta", [MT_ATTR_ACTIVATION] = "activation",
+    [MT_ATTR_FACTOR] = "factor",     [MT_ATTR_AXIS] = "axis", [MT_ATTR_AXES] = "axes",
     [MT_ATTR_KEEPDIMS] = "keepdims",
 };
 
-/* ---- tables ------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------- */
 
 const mt_op_def *mt_op_at(int32_t number) {
   return number >= 1 && number <= OP_COUNT ? ops[number - 1] : NULL;
@@ -58,7 +58,7 @@ int32_t mt_attr_find(const char *name) {
   return 0;
 }
 
-/* ---- attributes --------------------------------------------------------------------------- */
+/* ---- attributes --------------------------------------------------------------------- */
 
 static mt_attr_v1 *new_attr(mt_op_call *call, mt_attr_key key, int32_t type) {
   mt_attr_v1 *attr = &call->attrs[call->attr_count++];
@@ -99,7 +99,7 @@ int64_t mt_ref_i64(const mt_ref_call *call, mt_attr_key key, int64_t otherwise) 
   return attr ? attr->value.i64 : otherwise;
 }
 
-/* ---- arguments and results ---------------------------------------------------------------- */
+/* ---- arguments and results ---------------------------------------------------------- */
 
 mt_status mt_op_require(const char *op, const char *name, const void *pointer) {
   return pointer ? MT_OK : mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: %s is NULL", op, name);

@@ -66,7 +66,7 @@ typedef struct mt_op_call {
   mt_attr_v1 attrs[MT_OP_MAX_ATTRS];
 } mt_op_call;
 
-/* ---- op.c ---- */
+/* ---- op.c --------------------------------------------------------------------------- */
 /* Ops by 1-based number (position in ops.def). */
 const mt_op_def *mt_op_at(int32_t number); /* NULL past the end */
 int32_t mt_op_number(const mt_op_def *def);
@@ -99,7 +99,7 @@ mt_status mt_op_run(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tenso
 mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tensor *b, int *rank,
                               int64_t *shape);
 
-/* ---- hal/dispatch.c ---- */
+/* ---- hal/dispatch.c ----------------------------------------------------------------- */
 mt_status mt_dispatch(mt_runtime *rt, const mt_op_call *call);
 
 #endif

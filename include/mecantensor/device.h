@@ -34,9 +34,9 @@ typedef struct mt_device_info {
   uint64_t memory_bytes; /* the device's own; 0: works on host memory */
   bool host_memory;      /* operands are used in place */
   bool unified_memory;
-  bool selected;        /* it takes part in running ops */
-  const char *pci;      /* "0000:01:00.0" or "" */
-  const uint8_t *uuid;  /* 16 bytes; all zero when there is none */
+  bool selected;       /* it takes part in running ops */
+  const char *pci;     /* "0000:01:00.0" or "" */
+  const uint8_t *uuid; /* 16 bytes; all zero when there is none */
 } mt_device_info;
 
 MT_API size_t mt_runtime_device_count(mt_runtime *runtime);

@@ -24,7 +24,7 @@ extern "C" {
 typedef enum mt_file_type {
   MT_FILE_UNKNOWN = 0,
   MT_FILE_MT = 1,
-  MT_FILE_NPY = 2,         /* https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
+  MT_FILE_NPY = 2, /* https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
   MT_FILE_SAFETENSORS = 3, /* https://github.com/huggingface/safetensors, format section */
 } mt_file_type;
 
@@ -33,7 +33,7 @@ MT_API const char *mt_file_type_name(mt_file_type type); /* "mt", "npy", "safete
 /* By the ending of the name: ".mt", ".npy", ".safetensors"; UNKNOWN otherwise. */
 MT_API mt_file_type mt_file_type_from_path(const char *path);
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------ */
 typedef struct mt_archive mt_archive;
 
 /* Opens any of the types, told by content. A .npy file holds one tensor, named "". */
@@ -73,7 +73,7 @@ MT_API mt_status mt_archive_metadata_at(const mt_archive *archive, size_t index,
 /* Reads every byte of every tensor and checks what can be checked. */
 MT_API mt_status mt_archive_verify(mt_archive *archive);
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------ */
 typedef struct mt_writer mt_writer;
 
 /* type: MT_FILE_MT, MT_FILE_NPY (exactly one tensor) or MT_FILE_SAFETENSORS. Nothing is
@@ -93,7 +93,7 @@ MT_API mt_status mt_writer_commit(mt_writer **writer);
 /* Gives up; removes the temporary file. NULL is fine. */
 MT_API void mt_writer_abort(mt_writer **writer);
 
-/* ---- short forms ------------------------------------------------------------------------------ */
+/* ---- short forms -------------------------------------------------------------------- */
 /* One tensor to a file by the ending of path; the name is "tensor" where one is needed. */
 MT_API mt_status mt_save(const char *path, mt_tensor *tensor);
 

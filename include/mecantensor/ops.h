@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-/* ---- matmul ----------------------------------------------------------------------------- */
+/* ---- matmul ------------------------------------------------------------------------- */
 typedef enum mt_activation {
   MT_ACT_NONE = 0,
   MT_ACT_RELU = 1,
@@ -46,13 +46,14 @@ typedef struct mt_matmul_options {
   size_t struct_size; /* set by MT_MATMUL_OPTIONS_INIT */
   int trans_a;        /* 1: the last two axes of a are swapped first */
   int trans_b;
-  double alpha; /* 1 by default */
-  double beta;  /* 0 by default; else *out must be given and is read. 0: never read */
+  double alpha;    /* 1 by default */
+  double beta;     /* 0 by default; else *out must be given and is read. 0: never read */
   mt_tensor *bias; /* NULL, or what broadcasts to the result; dtype of the result */
   mt_activation activation;
 } mt_matmul_options;
 
-#define MT_MATMUL_OPTIONS_INIT {sizeof(mt_matmul_options), 0, 0, 1.0, 0.0, 0, MT_ACT_NONE}
+#define MT_MATMUL_OPTIONS_INIT                                                                     \
+  { sizeof(mt_matmul_options), 0, 0, 1.0, 0.0, 0, MT_ACT_NONE }
 
 /*
  * out = activation(alpha * a b + beta * out + bias)
@@ -65,14 +66,14 @@ typedef struct mt_matmul_options {
 MT_API mt_status mt_matmul(mt_runtime *rt, mt_tensor *a, mt_tensor *b,
                            const mt_matmul_options *options, mt_tensor **out);
 
-/* ---- elementwise, two inputs (broadcast; every dtype but bool) -------------------------- */
+/* ---- elementwise, two inputs (broadcast; every dtype but bool) ---------------------- */
 /* Integers wrap. Integer division truncates; by zero it gives 0. */
 MT_API mt_status mt_add(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
 MT_API mt_status mt_sub(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
 MT_API mt_status mt_mul(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
 MT_API mt_status mt_div(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
 
-/* ---- elementwise, one input (f32, f64, f16, bf16) ------------------------------------------ */
+/* ---- elementwise, one input (f32, f64, f16, bf16) ----------------------------------- */
 MT_API mt_status mt_relu(mt_runtime *rt, mt_tensor *x, mt_tensor **out); /* NaN stays NaN */
 MT_API mt_status mt_gelu(mt_runtime *rt, mt_tensor *x, mt_tensor **out); /* exact */
 MT_API mt_status mt_gelu_tanh(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
@@ -84,7 +85,7 @@ MT_API mt_status mt_log(mt_runtime *rt, mt_tensor *x, mt_tensor **out);  /* < 0:
 MT_API mt_status mt_sqrt(mt_runtime *rt, mt_tensor *x, mt_tensor **out); /* < 0: NaN */
 MT_API mt_status mt_scale(mt_runtime *rt, mt_tensor *x, double factor, mt_tensor **out);
 
-/* ---- moving and converting -------------------------------------------------------------------- */
+/* ---- moving and converting ---------------------------------------------------------- */
 /* A packed row-major copy in storage of its own, or into *out. Every dtype, block
  * formats with the block axis last (else MT_ERR_UNSUPPORTED). */
 MT_API mt_status mt_copy(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
@@ -113,7 +114,7 @@ MT_API mt_status mt_concat(mt_runtime *rt, mt_tensor *const *inputs, size_t coun
  */
 MT_API mt_status mt_gather(mt_runtime *rt, mt_tensor *table, mt_tensor *indices, mt_tensor **out);
 
-/* ---- reductions and softmax -------------------------------------------------------------------- */
+/* ---- reductions and softmax --------------------------------------------------------- */
 /* axes: count values, each axis at most once; count 0 (axes may be NULL) means all.
  * keepdims 1: reduced extents stay as 1. sum: floats keep their dtype, integers and
  * bool give i64 (wraps). mean: floats. max: all but bool; NaN wins; an empty

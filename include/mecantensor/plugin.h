@@ -53,19 +53,19 @@ extern "C" {
 #define MT_PLUGIN_EXPORT
 #endif
 
-/* ---- result codes; the numbers equal those of mt_status --------------------- */
+/* ---- result codes; the numbers equal those of mt_status ----------------------------- */
 #define MT_ABI_OK 0
 #define MT_ABI_ERR_INVALID_ARGUMENT 1 /* the host broke a rule of this file */
 #define MT_ABI_ERR_OUT_OF_MEMORY 2
 #define MT_ABI_ERR_UNSUPPORTED 3
-#define MT_ABI_ERR_NOT_FOUND 4   /* no driver, no such device */
+#define MT_ABI_ERR_NOT_FOUND 4 /* no driver, no such device */
 #define MT_ABI_ERR_IO 5
 #define MT_ABI_ERR_CORRUPT 6
 #define MT_ABI_ERR_BACKEND 7     /* the driver or device reported a failure */
 #define MT_ABI_ERR_DEVICE_LOST 8 /* sticky: the device is not used again */
 #define MT_ABI_ERR_TIMEOUT 10
 
-/* ---- element types; the numbers equal those of mt_dtype --------------------- */
+/* ---- element types; the numbers equal those of mt_dtype ----------------------------- */
 #define MT_ABI_DTYPE_NONE 0 /* operand absent (an optional input not given) */
 #define MT_ABI_DTYPE_F32 1
 #define MT_ABI_DTYPE_F64 2
@@ -79,13 +79,13 @@ extern "C" {
 #define MT_ABI_DTYPE_BOOL 10  /* one byte, 0 or 1 */
 #define MT_ABI_DTYPE_BLOCK 11 /* a block format: see mt_operand_v1.format */
 
-/* ---- log levels ------------------------------------------------------------- */
+/* ---- log levels --------------------------------------------------------------------- */
 #define MT_ABI_LOG_ERROR 1
 #define MT_ABI_LOG_WARN 2
 #define MT_ABI_LOG_INFO 3
 #define MT_ABI_LOG_DEBUG 4
 
-/* ---- CPU features ----------------------------------------------------------- */
+/* ---- CPU features ------------------------------------------------------------------- */
 /* Bits of mt_plugin_note_v1.cpu_features and mt_host_v1.cpu_features. Their
  * meaning depends on the ELF machine of the plugin. A bit is set by the host only
  * when the CPU has the feature and the operating system saves its registers
@@ -123,7 +123,7 @@ extern "C" {
 #define MT_CPU_ARM64_SVE (UINT64_C(1) << 4)
 #define MT_CPU_ARM64_SVE2 (UINT64_C(1) << 5)
 
-/* ---- the note: what is known of a plugin before it is opened ------------------ */
+/* ---- the note: what is known of a plugin before it is opened ------------------------ */
 #define MT_PLUGIN_NOTE_OWNER "MecanTensor"
 #define MT_PLUGIN_NOTE_TYPE_V1 1u
 #define MT_PLUGIN_NAME_MAX 32
@@ -147,15 +147,16 @@ typedef struct mt_plugin_elf_note_v1 {
 
 /* Put once, at file scope, e.g. MT_PLUGIN_NOTE("acme", 300, 0); */
 #define MT_PLUGIN_NOTE(plugin_name, plugin_priority, plugin_cpu_features)                          \
-  __attribute__((used, section(".note.mecantensor"), aligned(8))) static const mt_plugin_elf_note_v1 \
-      mt_plugin_note = {sizeof(MT_PLUGIN_NOTE_OWNER),                                             \
-                        sizeof(mt_plugin_note_v1),                                                \
-                        MT_PLUGIN_NOTE_TYPE_V1,                                                   \
-                        MT_PLUGIN_NOTE_OWNER,                                                     \
-                        {sizeof(mt_plugin_note_v1), MT_PLUGIN_ABI_MAJOR, MT_PLUGIN_ABI_MINOR,     \
-                         (plugin_priority), (plugin_cpu_features), plugin_name}}
+  __attribute__((used, section(".note.mecantensor"),                                               \
+                 aligned(8))) static const mt_plugin_elf_note_v1 mt_plugin_note = {                \
+      sizeof(MT_PLUGIN_NOTE_OWNER),                                                                \
+      sizeof(mt_plugin_note_v1),                                                                   \
+      MT_PLUGIN_NOTE_TYPE_V1,                                                                      \
+      MT_PLUGIN_NOTE_OWNER,                                                                        \
+      {sizeof(mt_plugin_note_v1), MT_PLUGIN_ABI_MAJOR, MT_PLUGIN_ABI_MINOR, (plugin_priority),     \
+       (plugin_cpu_features), plugin_name}}
 
-/* ---- messages ----------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------------------- */
 /* Owned by the caller. The callee writes a NUL-terminated UTF-8 sentence into text
  * when it returns an error; text_bytes is the room there is. */
 typedef struct mt_message_v1 {
@@ -164,7 +165,7 @@ typedef struct mt_message_v1 {
   char *text;
 } mt_message_v1;
 
-/* ---- the host's services ------------------------------------------------------- */
+/* ---- the host's services ------------------------------------------------------------ */
 /* Passed to query (valid during that call) and to init (valid until shutdown of
  * that instance returns). All functions are thread-safe and take ctx first. */
 typedef struct mt_host_v1 {
@@ -208,7 +209,7 @@ typedef struct mt_host_v1 {
   const void *(*get_interface)(void *ctx, const char *id, uint32_t version);
 } mt_host_v1;
 
-/* ---- devices --------------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------------------ */
 #define MT_ABI_DEVICE_CPU 1
 #define MT_ABI_DEVICE_GPU 2
 #define MT_ABI_DEVICE_NPU 3
@@ -310,7 +311,7 @@ typedef struct mt_support_v1 {
   char *reason; /* the host's buffer; fill on NO: "dtype f64: f32 only" */
 } mt_support_v1;
 
-/* ---- the plugin -------------------------------------------------------------------- */
+/* ---- the plugin --------------------------------------------------------------------- */
 /* Thread safety: entries that take a queue are called by one thread at a time per
  * queue; different queues at once. queue_query, queue_wait and all entries that take no
  * queue may be called at any time from any thread, except that the host never frees,
@@ -318,8 +319,8 @@ typedef struct mt_support_v1 {
 typedef struct mt_plugin_v1 {
   uint32_t struct_size; /* in: room the host has; out: bytes filled in */
   uint32_t abi_minor;
-  const char *name;        /* same as in the note; static, as all strings here */
-  const char *version;     /* of the plugin */
+  const char *name;    /* same as in the note; static, as all strings here */
+  const char *version; /* of the plugin */
   const char *vendor;
   const char *description; /* one line */
 
@@ -331,8 +332,7 @@ typedef struct mt_plugin_v1 {
 
   /* -- devices */
   int32_t (*device_count)(void *plugin, uint32_t *count, mt_message_v1 *msg);
-  int32_t (*device_info)(void *plugin, uint32_t index, mt_device_info_v1 *info,
-                         mt_message_v1 *msg);
+  int32_t (*device_info)(void *plugin, uint32_t index, mt_device_info_v1 *info, mt_message_v1 *msg);
   int32_t (*device_open)(void *plugin, uint32_t index, void **device, mt_message_v1 *msg);
   void (*device_close)(void *device); /* queues destroyed, buffers and plans freed */
 
@@ -395,11 +395,11 @@ typedef struct mt_plugin_v1 {
 typedef int32_t mt_plugin_query_v1_fn(const mt_host_v1 *host, mt_plugin_v1 *out);
 MT_PLUGIN_EXPORT int32_t mt_plugin_query_v1(const mt_host_v1 *host, mt_plugin_v1 *out);
 
-/* ---- the layout, pinned (LP64) ------------------------------------------------------- */
+/* ---- the layout, pinned (LP64) ------------------------------------------------------ */
 #if UINTPTR_MAX == UINT64_MAX
-#define MT_ABI_PIN(type, member, at) \
+#define MT_ABI_PIN(type, member, at)                                                               \
   MT_ABI_STATIC_ASSERT(offsetof(type, member) == (at), #type "." #member " moved")
-#define MT_ABI_PIN_SIZE(type, size) \
+#define MT_ABI_PIN_SIZE(type, size)                                                                \
   MT_ABI_STATIC_ASSERT(sizeof(type) == (size), #type " changed its size")
 MT_ABI_PIN(mt_plugin_note_v1, cpu_features, 16);
 MT_ABI_PIN(mt_plugin_note_v1, name, 24);

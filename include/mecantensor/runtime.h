@@ -21,7 +21,7 @@ extern "C" {
 
 typedef struct mt_runtime mt_runtime;
 
-/* ---- logging --------------------------------------------------------------------------- */
+/* ---- logging ------------------------------------------------------------------------ */
 typedef enum mt_log_level {
   MT_LOG_NONE = 0,
   MT_LOG_ERROR = 1,
@@ -35,7 +35,7 @@ typedef enum mt_log_level {
  * the runtime. */
 typedef void (*mt_log_fn)(void *user, mt_log_level level, const char *topic, const char *message);
 
-/* ---- creating -------------------------------------------------------------------------- */
+/* ---- creating ----------------------------------------------------------------------- */
 typedef struct mt_runtime_options {
   size_t struct_size; /* set by MT_RUNTIME_OPTIONS_INIT */
   /* Which backends run ops, in order; NULL: MECANTENSOR_BACKEND, else "auto".
@@ -54,7 +54,8 @@ typedef struct mt_runtime_options {
   int plugin_path_only; /* 1: plugin_path replaces the built-in folder; 0: variable decides */
 } mt_runtime_options;
 
-#define MT_RUNTIME_OPTIONS_INIT {sizeof(mt_runtime_options), 0, 0, 0, 0, 0, 0, 0}
+#define MT_RUNTIME_OPTIONS_INIT                                                                    \
+  { sizeof(mt_runtime_options), 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Finds plugins and opens what `backend` names ("auto" opens devices when they are
@@ -74,7 +75,7 @@ MT_API mt_status mt_runtime_sync(mt_runtime *runtime);
 /* The setting in force, e.g. "auto" or "cpu-avx2,reference". Owned by the runtime. */
 MT_API const char *mt_runtime_backend(const mt_runtime *runtime);
 
-/* ---- plugins: one record per candidate file -------------------------------------------- */
+/* ---- plugins: one record per candidate file ----------------------------------------- */
 typedef enum mt_probe_stage {
   MT_PROBE_SECURITY = 1, /* owner and mode of the file and its folders */
   MT_PROBE_INSPECT = 2,  /* ELF header, machine, the note, its ABI */
@@ -116,7 +117,7 @@ MT_API mt_status mt_runtime_probe_get(const mt_runtime *runtime, size_t index,
 /* "stage" as a word: "security", ..., "ready". Static. */
 MT_API const char *mt_probe_stage_name(mt_probe_stage stage);
 
-/* ---- where ops ran ------------------------------------------------------------------------ */
+/* ---- where ops ran ------------------------------------------------------------------ */
 typedef struct mt_op_stats {
   const char *op;      /* "matmul" */
   const char *backend; /* "cpu-avx2:0" or "reference" */

@@ -39,7 +39,7 @@ typedef struct mt_tensor mt_tensor;
 /* Called once, from whichever thread drops the last reference to wrapped memory. */
 typedef void (*mt_release_fn)(void *data, void *user);
 
-/* ---- making tensors -------------------------------------------------------------- */
+/* ---- making tensors ----------------------------------------------------------------- */
 
 /* A new row-major tensor, filled with zeros. shape may be NULL for rank 0. */
 MT_API mt_status mt_tensor_create(mt_dtype dtype, int rank, const int64_t *shape, mt_tensor **out);
@@ -77,7 +77,7 @@ MT_API mt_tensor *mt_tensor_retain(mt_tensor *tensor);
  * waits for a device: memory in use by pending work is freed when that is done. */
 MT_API void mt_tensor_release(mt_tensor **tensor);
 
-/* ---- asking ------------------------------------------------------------------------ */
+/* ---- asking ------------------------------------------------------------------------- */
 /* NULL asks for the properties of nothing: 0, NULL or false. */
 
 MT_API mt_dtype mt_tensor_dtype(const mt_tensor *tensor);
@@ -120,7 +120,7 @@ MT_API mt_status mt_tensor_set(mt_tensor *tensor, const void *src, size_t bytes)
  */
 MT_API mt_status mt_tensor_freeze(mt_tensor *tensor);
 
-/* ---- views: share storage, copy nothing ---------------------------------------------- */
+/* ---- views: share storage, copy nothing --------------------------------------------- */
 /* axis counts from 0; negative counts from the end (-1 is the last).
  * Block formats: transpose and permute move the block axis along; slices along it
  * start and stop on a block (or stop at its end) and have step 1; reshape keeps it
@@ -141,7 +141,7 @@ MT_API mt_status mt_tensor_reshape(mt_tensor *tensor, int rank, const int64_t *s
 MT_API mt_status mt_tensor_broadcast(mt_tensor *tensor, int rank, const int64_t *shape,
                                      mt_tensor **out);
 
-/* ---- DLPack (the C struct ABI, https://dmlc.github.io/dlpack) --------------------------- */
+/* ---- DLPack (the C struct ABI, https://dmlc.github.io/dlpack) ----------------------- */
 /* The layouts are in the user's own copy of dlpack.h. Host memory, no block formats. */
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
