@@ -42,8 +42,8 @@ MT_API size_t mt_format_row_bytes(const mt_format *format, int64_t n);
 
 /*
  * Encodes n floats into mt_format_row_bytes(format, n) bytes at dst.
- * NaN or infinity: MT_ERR_INVALID_ARGUMENT that names the first index; dst is then
- * unspecified. src and dst must not overlap; no alignment is needed.
+ * NaN, infinity, or a magnitude beyond the largest scale of the format (q8_0: 8351760):
+ * MT_ERR_INVALID_ARGUMENT that names the first index; dst is then unspecified. src and dst must not overlap; no alignment is needed.
  */
 MT_API mt_status mt_format_encode(const mt_format *format, const float *src, int64_t n, void *dst);
 
@@ -56,7 +56,8 @@ MT_API mt_status mt_format_dot(const mt_format *format, const void *row, const f
 
 /*
  * The largest |decode(encode(x)) - x| of an element of a block whose largest
- * magnitude is absmax: what encode promises.
+ * magnitude is absmax: what encode promises. Infinity where encode refuses absmax; NaN
+ * when absmax is negative or NaN.
  */
 MT_API double mt_format_error_bound(const mt_format *format, double absmax);
 
