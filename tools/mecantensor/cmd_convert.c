@@ -208,15 +208,15 @@ static int convert_tensor(conversion *c, size_t index) {
   mt_tensor *tensor = NULL;
   if (mt_archive_entry_at(c->in, index, &entry) != MT_OK ||
       mt_archive_read(c->in, index, &tensor) != MT_OK) {
-    return fail_library(EXIT_UNUSABLE);
+    return cli_fail_library(EXIT_UNUSABLE);
   }
   /* .npy has no names; "tensor" is what mt_save() gives. */
   const char *name = entry.name[0] != 0 ? entry.name : "tensor";
   int code = EXIT_DONE;
   if (is_selected(c->arguments, &entry) && change(c, &tensor) != MT_OK) {
-    code = fail(EXIT_FAILED, "tensor '%s': %s", name, mt_last_error());
+    code = cli_fail(EXIT_FAILED, "tensor '%s': %s", name, mt_last_error());
   } else if (mt_writer_add(c->out, name, tensor) != MT_OK) {
-    code = fail_library(EXIT_UNUSABLE);
+    code = cli_fail_library(EXIT_UNUSABLE);
   } else {
     report(c, &entry, name, tensor);
   }
@@ -227,14 +227,14 @@ static int convert_tensor(conversion *c, size_t index) {
 static int copy_metadata(conversion *c) {
   size_t count = mt_archive_metadata_count(c->in);
   if (count > 0 && mt_file_type_from_path(c->arguments->out) == MT_FILE_NPY) {
-    warn("a .npy file holds no metadata: %zu of '%s' left out", count, c->arguments->in);
+    cli_warn("a .npy file holds no metadata: %zu of '%s' left out", count, c->arguments->in);
     return EXIT_DONE;
   }
   for (size_t i = 0; i < count; i++) {
     const char *key, *value;
     if (mt_archive_metadata_at(c->in, i, &key, &value) != MT_OK ||
         mt_writer_metadata(c->out, key, value) != MT_OK) {
-      return fail_library(EXIT_UNUSABLE);
+      return cli_fail_library(EXIT_UNUSABLE);
     }
   }
   return EXIT_DONE;
@@ -261,12 +261,12 @@ static void print_report(conversion *c) {
 static int convert_all(conversion *c) {
   mt_file_type type = mt_file_type_from_path(c->arguments->out);
   if (type == MT_FILE_NPY && c->count != 1) {
-    return fail(EXIT_UNUSABLE,
-                "a .npy file holds one tensor, '%s' has %zu; choose one with %s:NAME",
-                c->arguments->in, c->count, c->arguments->in);
+    return cli_fail(EXIT_UNUSABLE,
+                    "a .npy file holds one tensor, '%s' has %zu; choose one with %s:NAME",
+                    c->arguments->in, c->count, c->arguments->in);
   }
   if (mt_writer_create(c->arguments->out, type, &c->out) != MT_OK) {
-    return fail_library(EXIT_UNUSABLE);
+    return cli_fail_library(EXIT_UNUSABLE);
   }
   catch_signals();
   int code = copy_metadata(c);
@@ -278,7 +278,7 @@ static int convert_all(conversion *c) {
     }
   }
   if (code == EXIT_DONE && mt_writer_commit(&c->out) != MT_OK) {
-    code = fail_library(EXIT_UNUSABLE);
+    code = cli_fail_library(EXIT_UNUSABLE);
   }
   mt_writer_abort(&c->out);
   return code;
@@ -298,7 +298,7 @@ static int open_input(conversion *c) {
   }
   free(path);
   /* Casts only: no backend is asked. */
-  return status == MT_OK ? open_runtime("reference", &c->rt) : fail_library(EXIT_UNUSABLE);
+  return status == MT_OK ? open_runtime("reference", &c->rt) : cli_fail_library(EXIT_UNUSABLE);
 }
 
 int cmd_convert(int argc, char **argv) {

@@ -75,7 +75,7 @@ static int show_devices(demo_state *s, const char *backend) {
     return code;
   }
   if (mt_runtime_probe_all(s->rt) != MT_OK) {
-    return fail_library(EXIT_FAILED);
+    return cli_fail_library(EXIT_FAILED);
   }
   print_devices(s->rt, false);
   return EXIT_DONE;
@@ -89,7 +89,7 @@ static int show_product(demo_state *s) {
   if (random_matrix(DEMO_M, DEMO_K, 1, &s->a) != MT_OK ||
       random_matrix(DEMO_K, DEMO_N, 2, &s->b) != MT_OK ||
       timed_matmul(s->rt, s->a, s->b, &matmul_options, &s->c, &seconds) != MT_OK) {
-    return fail_library(EXIT_FAILED);
+    return cli_fail_library(EXIT_FAILED);
   }
   print_where_run(s->rt, "matmul", 3);
   printf("   time  %.3f ms (first call)\n", seconds * 1e3);
@@ -97,33 +97,33 @@ static int show_product(demo_state *s) {
   puts("\n3. Checked against the reference kernels");
   matmul_check check;
   if (check_matmul(s->a, s->b, &matmul_options, s->c, &check) != MT_OK) {
-    return fail_library(EXIT_FAILED);
+    return cli_fail_library(EXIT_FAILED);
   }
   print_check(&check, 3);
-  return check.passed ? EXIT_DONE : fail(EXIT_FAILED, "C differs from the reference");
+  return check.passed ? EXIT_DONE : cli_fail(EXIT_FAILED, "C differs from the reference");
 }
 
 static int show_files(demo_state *s, const char *path) {
   char bytes[BYTES_TEXT];
   const void *c = NULL, *loaded = NULL;
   if (mt_save(path, s->c) != MT_OK) {
-    return fail_library(EXIT_UNUSABLE);
+    return cli_fail_library(EXIT_UNUSABLE);
   }
   printf("\n4. Saved as %s (%s of values)\n", path,
          bytes_text(mt_tensor_bytes(s->c), bytes, sizeof(bytes)));
   if (mt_load(path, &s->loaded) != MT_OK) {
-    return fail_library(EXIT_UNUSABLE);
+    return cli_fail_library(EXIT_UNUSABLE);
   }
   const int64_t *shape = mt_tensor_shape(s->loaded);
   if (mt_tensor_dtype(s->loaded) != MT_F32 || mt_tensor_rank(s->loaded) != 2 ||
       shape[0] != DEMO_M || shape[1] != DEMO_N || !mt_tensor_is_contiguous(s->loaded)) {
-    return fail(EXIT_FAILED, "%s came back with another dtype or shape", path);
+    return cli_fail(EXIT_FAILED, "%s came back with another dtype or shape", path);
   }
   if (mt_tensor_read(s->c, &c) != MT_OK || mt_tensor_read(s->loaded, &loaded) != MT_OK) {
-    return fail_library(EXIT_FAILED);
+    return cli_fail_library(EXIT_FAILED);
   }
   if (memcmp(c, loaded, mt_tensor_bytes(s->c)) != 0) {
-    return fail(EXIT_FAILED, "%s came back with other values", path);
+    return cli_fail(EXIT_FAILED, "%s came back with other values", path);
   }
   printf("\n5. Loaded back: %" PRId64 " values, every bit is the same\n",
          mt_tensor_elements(s->loaded));

@@ -47,7 +47,7 @@ static int open_to_list(const char *backend, mt_runtime **rt, json_t **error) {
     return EXIT_DONE;
   }
   *error = json_text(mt_last_error());
-  fail_library(EXIT_FAILED);
+  cli_fail_library(EXIT_FAILED);
   int code = open_runtime("auto", rt);
   return code == EXIT_DONE ? EXIT_FAILED : code;
 }
@@ -62,7 +62,7 @@ int cmd_devices(int argc, char **argv) {
     return code;
   }
   if (mt_runtime_probe_all(rt) != MT_OK) {
-    code = fail_library(EXIT_FAILED);
+    code = cli_fail_library(EXIT_FAILED);
   }
   if (arguments.common.json) {
     json_t *root = devices_json(rt);

@@ -171,7 +171,7 @@ static findings find_out(void) {
     found.log_error = try_runtime("auto", NULL, &found.rt);
     found.backend_error = try_runtime(NULL, found.log_error == NULL ? NULL : "none", &found.rt);
     if (mt_runtime_probe_all(found.rt) != MT_OK) {
-      fail_library(EXIT_FAILED);
+      cli_fail_library(EXIT_FAILED);
     }
   }
   return found;
@@ -215,9 +215,9 @@ static void warn_unknown(const char *name) {
   }
   const char *near = nearest_word(name, names);
   if (near != NULL) {
-    warn("%s is not a variable of MecanTensor and has no effect; did you mean %s?", name, near);
+    cli_warn("%s is not a variable of MecanTensor and has no effect; did you mean %s?", name, near);
   } else {
-    warn("%s is not a variable of MecanTensor, nor a setting of a plugin found here", name);
+    cli_warn("%s is not a variable of MecanTensor, nor a setting of a plugin found here", name);
   }
 }
 
@@ -346,7 +346,7 @@ int cmd_env(int argc, char **argv) {
   json_t *messages = arguments.json ? json_make_array() : NULL;
   for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
     if (errors[i] != NULL) {
-      code = fail(EXIT_FAILED, "%s", errors[i]);
+      code = cli_fail(EXIT_FAILED, "%s", errors[i]);
       if (messages != NULL) {
         json_add(messages, json_text(errors[i]));
       }

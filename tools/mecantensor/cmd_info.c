@@ -59,7 +59,7 @@ typedef struct shown_file {
 static mt_archive_entry entry_at(const mt_archive *archive, size_t index) {
   mt_archive_entry entry;
   if (mt_archive_entry_at(archive, index, &entry) != MT_OK) {
-    exit(fail_library(EXIT_UNUSABLE));
+    exit(cli_fail_library(EXIT_UNUSABLE));
   }
   return entry;
 }
@@ -106,7 +106,7 @@ static void show_metadata(const shown_file *file) {
   for (size_t i = 0; i < count; i++) {
     const char *key, *value;
     if (mt_archive_metadata_at(file->archive, i, &key, &value) != MT_OK) {
-      exit(fail_library(EXIT_UNUSABLE));
+      exit(cli_fail_library(EXIT_UNUSABLE));
     }
     if (object != NULL) {
       json_t *safe_key = json_text(key); /* a key must be UTF-8 too */
@@ -189,12 +189,12 @@ static int show_tensor(const shown_file *file) {
   value_stats stats;
   if (mt_archive_find(file->archive, file->name, &index) != MT_OK ||
       mt_archive_read(file->archive, index, &tensor) != MT_OK) {
-    return fail_library(EXIT_UNUSABLE);
+    return cli_fail_library(EXIT_UNUSABLE);
   }
   mt_status status = tensor_stats(tensor, &stats);
   mt_tensor_release(&tensor);
   if (status != MT_OK) {
-    return fail_library(EXIT_FAILED);
+    return cli_fail_library(EXIT_FAILED);
   }
   mt_archive_entry entry = entry_at(file->archive, index);
   if (file->object != NULL) {
@@ -215,7 +215,7 @@ static int verify_file(const shown_file *file) {
   } else if (status == MT_OK) {
     puts("  verified  every tensor was read");
   }
-  return status == MT_OK ? EXIT_DONE : fail_library(EXIT_UNUSABLE);
+  return status == MT_OK ? EXIT_DONE : cli_fail_library(EXIT_UNUSABLE);
 }
 
 static int show_archive(const shown_file *file, bool verify) {
@@ -238,7 +238,7 @@ static int show(const char *spec, bool verify, json_t *object) {
   split_spec(spec, &file.path, &file.name);
   int code;
   if (mt_archive_open(file.path, &file.archive) != MT_OK) {
-    code = fail_library(EXIT_UNUSABLE);
+    code = cli_fail_library(EXIT_UNUSABLE);
   } else {
     code = show_archive(&file, verify);
   }

@@ -101,7 +101,7 @@ static const struct argp argp = {
     NULL};
 
 static int load(const char *spec, mt_tensor **out) {
-  return mt_load(spec, out) == MT_OK ? EXIT_DONE : fail_library(EXIT_UNUSABLE);
+  return mt_load(spec, out) == MT_OK ? EXIT_DONE : cli_fail_library(EXIT_UNUSABLE);
 }
 
 static int load_operands(const matmul_arguments *arguments, matmul_operands *t) {
@@ -178,21 +178,21 @@ static int multiply(const matmul_arguments *arguments, mt_runtime *rt, matmul_op
   matmul_options.bias = t->bias;
   double seconds = 0;
   if (timed_matmul(rt, t->a, t->b, &matmul_options, &t->c, &seconds) != MT_OK) {
-    return fail_library(EXIT_FAILED);
+    return cli_fail_library(EXIT_FAILED);
   }
   matmul_check check = {.passed = true};
   if (arguments->check && check_matmul(t->a, t->b, &matmul_options, t->c, &check) != MT_OK) {
-    return fail_library(EXIT_FAILED);
+    return cli_fail_library(EXIT_FAILED);
   }
   bool write = arguments->output != NULL && check.passed;
   if (write && mt_save(arguments->output, t->c) != MT_OK) {
-    return fail_library(EXIT_UNUSABLE);
+    return cli_fail_library(EXIT_UNUSABLE);
   }
   (arguments->common.json ? print_json : print_text)(arguments, t, rt, seconds,
                                                      arguments->check ? &check : NULL, write);
   if (!check.passed) {
-    return fail(EXIT_FAILED, "C differs from the reference%s",
-                arguments->output == NULL ? "" : " and was not written");
+    return cli_fail(EXIT_FAILED, "C differs from the reference%s",
+                    arguments->output == NULL ? "" : " and was not written");
   }
   return EXIT_DONE;
 }

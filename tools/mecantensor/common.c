@@ -31,7 +31,7 @@ static void put_message(const char *kind, const char *format, va_list args) {
   free(text);
 }
 
-int fail(int code, const char *format, ...) {
+int cli_fail(int code, const char *format, ...) {
   va_list args;
   va_start(args, format);
   put_message("", format, args);
@@ -39,11 +39,11 @@ int fail(int code, const char *format, ...) {
   return code;
 }
 
-int fail_library(int code) {
-  return fail(code, "%s", mt_last_error());
+int cli_fail_library(int code) {
+  return cli_fail(code, "%s", mt_last_error());
 }
 
-void warn(const char *format, ...) {
+void cli_warn(const char *format, ...) {
   va_list args;
   va_start(args, format);
   put_message("warning: ", format, args);
@@ -95,7 +95,7 @@ void parse_arguments(const struct argp *argp, int argc, char **argv, void *input
   /* Exits by itself on wrong arguments and after --help. */
   error_t err = argp_parse(argp, argc, argv, ARGP_NO_HELP, NULL, input);
   if (err != 0) {
-    exit(fail(EXIT_UNUSABLE, "cannot read the arguments: %s", strerror(err)));
+    exit(cli_fail(EXIT_UNUSABLE, "cannot read the arguments: %s", strerror(err)));
   }
 }
 
@@ -124,7 +124,7 @@ int open_runtime(const char *backend, mt_runtime **rt) {
   mt_runtime_options options = MT_RUNTIME_OPTIONS_INIT;
   options.backend = backend;
   if (mt_runtime_create(&options, rt) != MT_OK) {
-    return fail_library(EXIT_UNUSABLE);
+    return cli_fail_library(EXIT_UNUSABLE);
   }
   return EXIT_DONE;
 }

@@ -68,11 +68,11 @@ void set_command_name(const char *name);
 
 /* "mecantensor matmul: <sentence>" on stderr; returns code. Control characters and bytes
  * that are not ASCII are escaped: sentences may quote files. */
-MT_PRINTF(2, 3) int fail(int code, const char *format, ...);
+MT_PRINTF(2, 3) int cli_fail(int code, const char *format, ...);
 /* The same with the library's last error. */
-int fail_library(int code);
+int cli_fail_library(int code);
 /* "mecantensor matmul: warning: <sentence>" */
-MT_PRINTF(1, 2) void warn(const char *format, ...);
+MT_PRINTF(1, 2) void cli_warn(const char *format, ...);
 _Noreturn void die_memory(void);
 
 /* Keeps output from reaching files opened later when a standard stream is closed, and

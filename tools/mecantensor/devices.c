@@ -9,7 +9,7 @@
 mt_device_info device_at(mt_runtime *rt, size_t index) {
   mt_device_info info;
   if (mt_runtime_device_get(rt, index, &info) != MT_OK) {
-    exit(fail_library(EXIT_FAILED));
+    exit(cli_fail_library(EXIT_FAILED));
   }
   return info;
 }
@@ -17,7 +17,7 @@ mt_device_info device_at(mt_runtime *rt, size_t index) {
 mt_probe_record record_at(mt_runtime *rt, size_t index) {
   mt_probe_record record;
   if (mt_runtime_probe_get(rt, index, &record) != MT_OK) {
-    exit(fail_library(EXIT_FAILED));
+    exit(cli_fail_library(EXIT_FAILED));
   }
   return record;
 }

@@ -55,9 +55,9 @@ static int unknown_command(const char *name) {
   names[COMMANDS] = NULL;
   const char *near = nearest_word(name, names);
   if (near != NULL) {
-    return fail(EXIT_USAGE, "'%s' is not a command; did you mean '%s'?", name, near);
+    return cli_fail(EXIT_USAGE, "'%s' is not a command; did you mean '%s'?", name, near);
   }
-  return fail(EXIT_USAGE, "'%s' is not a command; see 'mecantensor --help'", name);
+  return cli_fail(EXIT_USAGE, "'%s' is not a command; see 'mecantensor --help'", name);
 }
 
 static int run_help(const char *name) {
