@@ -167,6 +167,10 @@ const char *mt_runtime_backend(const mt_runtime *rt) {
   return rt ? rt->backend_setting : "";
 }
 
+uint32_t mt_runtime_threads(const mt_runtime *rt) {
+  return rt ? mt_pool_threads() : 0;
+}
+
 /* ---- plugins ------------------------------------------------------------------------ */
 
 const char *mt_probe_stage_name(mt_probe_stage stage) {

@@ -75,6 +75,10 @@ MT_API mt_status mt_runtime_sync(mt_runtime *runtime);
 /* The setting in force, e.g. "auto" or "cpu-avx2,reference". Owned by the runtime. */
 MT_API const char *mt_runtime_backend(const mt_runtime *runtime);
 
+/* Threads that CPU work of this process is spread over, the caller's counted
+ * (MECANTENSOR_NUM_THREADS, else the CPUs it may run on). 0 for NULL. */
+MT_API uint32_t mt_runtime_threads(const mt_runtime *runtime);
+
 /* ---- plugins: one record per candidate file ----------------------------------------- */
 typedef enum mt_probe_stage {
   MT_PROBE_SECURITY = 1, /* owner and mode of the file and its folders */

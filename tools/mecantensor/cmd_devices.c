@@ -3,7 +3,7 @@
 #include "common.h"
 #include "devices.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 typedef struct devices_arguments {
   common_options common;
@@ -48,8 +48,15 @@ static int open_to_list(const char *backend, mt_runtime **rt, json_t **error) {
   }
   *error = json_text(mt_last_error());
   cli_fail_library(EXIT_FAILED);
-  int code = open_runtime("auto", rt);
-  return code == EXIT_DONE ? EXIT_FAILED : code;
+  as_asked.backend = "auto";
+  if (mt_runtime_create(&as_asked, rt) == MT_OK) {
+    return EXIT_FAILED;
+  }
+  /* Another setting is wrong; most often that was the error already printed. */
+  if (strcmp(json_string_value(*error), mt_last_error()) != 0) {
+    cli_fail_library(EXIT_UNUSABLE);
+  }
+  return EXIT_UNUSABLE;
 }
 
 int cmd_devices(int argc, char **argv) {

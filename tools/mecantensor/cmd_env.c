@@ -127,6 +127,13 @@ static void log_effect(FILE *out, const findings *found, const char *value) {
   }
 }
 
+static void threads_effect(FILE *out, const findings *found, const char *value) {
+  (void)value;
+  if (found->rt != NULL) {
+    fprintf(out, "%u thread(s)\n", mt_runtime_threads(found->rt));
+  }
+}
+
 static const variable variables[] = {
     {"MECANTENSOR_BACKEND", "which backends run operations, in order", "auto", backend_effect},
     {"MECANTENSOR_PLUGIN_PATH", "folders searched for plugins first, ':' between", "none",
@@ -136,7 +143,8 @@ static const variable variables[] = {
     {"MECANTENSOR_PLUGINS", "globs on plugin names, to use and (-glob) not to use", "all",
      plugins_effect},
     {"MECANTENSOR_LOG", "what is told on stderr: a level, topics", "warn", log_effect},
-    {"MECANTENSOR_NUM_THREADS", "threads of the process's pool", "one for each CPU", NULL},
+    {"MECANTENSOR_NUM_THREADS", "threads of the process's pool", "one for each CPU",
+     threads_effect},
     {"MECANTENSOR_PROBE", "how plugins are tried out: in a helper process, or directly", "helper",
      NULL},
     {"MECANTENSOR_PROBE_TIMEOUT_MS", "time limit of the helper process", "10000", NULL},
