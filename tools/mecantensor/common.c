@@ -80,6 +80,7 @@ void guard_streams(void) {
 error_t common_option(common_options *options, int key, char *arg, struct argp_state *state) {
   switch (key) {
   case 'h': argp_state_help(state, stdout, ARGP_HELP_STD_HELP); return 0;
+  case KEY_USAGE: argp_state_help(state, stdout, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK); return 0;
   case 'b': options->backend = arg; return 0;
   case KEY_JSON: options->json = true; return 0;
   default: return ARGP_ERR_UNKNOWN;

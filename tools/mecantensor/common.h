@@ -41,14 +41,16 @@ typedef struct common_options {
 } common_options;
 
 /* Keys of options without a letter start at KEY_OWN in each command. */
-enum { KEY_JSON = 0x100, KEY_OWN = 0x200 };
+enum { KEY_JSON = 0x100, KEY_USAGE, KEY_OWN = 0x200 };
 
 #define OPTION_HELP                                                                                \
-  { "help", 'h', 0, 0, "Print this help and exit", -1 }
+  {"help", 'h', 0, 0, "Print this help and exit", -1}, {                                           \
+    "usage", KEY_USAGE, 0, 0, "Print the options alone and exit", -1                               \
+  }
 #define OPTION_JSON                                                                                \
   { "json", KEY_JSON, 0, 0, "Print one JSON object on standard output", 0 }
 #define OPTION_BACKEND                                                                             \
-  { "backend", 'b', "LIST", 0, "Backends to use, in order (as MECANTENSOR_BACKEND)", 0 }
+  { "backend", 'b', "LIST", 0, "Backends in order, as MECANTENSOR_BACKEND", 0 }
 
 /* The keys of the options above; ARGP_ERR_UNKNOWN for all others. */
 error_t common_option(common_options *options, int key, char *arg, struct argp_state *state);

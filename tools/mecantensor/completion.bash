@@ -36,7 +36,7 @@ _mecantensor_value() {
 _mecantensor() {
   local commands="devices matmul info convert bench env demo"
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-  local command=${COMP_WORDS[1]} options="--help"
+  local command=${COMP_WORDS[1]} options="--help --usage"
   if [ "$COMP_CWORD" -eq 1 ]; then
     _mecantensor_words "$commands help --help --version" "$current"
     return

@@ -74,7 +74,7 @@ static size_t word_distance(const char *a, const char *b) {
   size_t row[MAX_WORD + 1];
   size_t length = strlen(b);
   if (length > MAX_WORD || strlen(a) > MAX_WORD) {
-    return MAX_WORD;
+    return SIZE_MAX;
   }
   for (size_t j = 0; j <= length; j++) {
     row[j] = j;
