@@ -38,6 +38,11 @@ static void *load_bytes(const char *spec, mt_dtype dtype, size_t *size) {
   return bytes;
 }
 
+static void ck_dtype(const char *spec, mt_dtype dtype) {
+  size_t size;
+  free(load_bytes(spec, dtype, &size));
+}
+
 static void ck_same(const char *a, const char *b, mt_dtype dtype) {
   size_t a_size, b_size;
   void *a_bytes = load_bytes(a, dtype, &a_size);
@@ -180,6 +185,24 @@ START_TEST(test_info_hostile_names) {
 }
 END_TEST
 
+/* A type that there is no dtype for is listed, and cannot be copied. */
+START_TEST(test_info_unreadable_type) {
+  write_safetensors("f8.safetensors",
+                    "{\"x\":{\"dtype\":\"F8_E4M3\",\"shape\":[4],\"data_offsets\":[0,4]}}", "abcd",
+                    4);
+  cli_result text = RUN("info", "f8.safetensors");
+  ck_code(text, 0);
+  ck_has(text.out, "F8_E4M3 (unreadable)");
+  json_t *tensors = member(first_file(RUN_JSON(0, "info", "--json", "f8.safetensors")), "tensors");
+  ck_assert(json_is_null(member(json_array_get(tensors, 0), "dtype")));
+  ck_assert_str_eq(text_of(json_array_get(tensors, 0), "stored_as"), "F8_E4M3");
+  cli_result copy = RUN("convert", "f8.safetensors", "x.mt");
+  ck_code(copy, 3);
+  ck_has(copy.err, "F8_E4M3");
+  ck_assert_uint_eq(count_files(), 1);
+}
+END_TEST
+
 START_TEST(test_info_bad_files) {
   make_archive("a.mt");
   size_t size;
@@ -288,10 +311,10 @@ START_TEST(test_convert_dtype) {
   make_archive("a.mt");
   ck_code(RUN("convert", "a.mt", "b.mt", "--dtype=f32"), 0);
   ck_same("a.mt:i32", "b.mt:i32", MT_I32);
-  load_bytes("b.mt:f64", MT_F32, &size);
-  load_bytes("b.mt:bf16", MT_F32, &size);
+  ck_dtype("b.mt:f64", MT_F32);
+  ck_dtype("b.mt:bf16", MT_F32);
   ck_code(RUN("convert", "a.mt", "c.mt", "--dtype=f32", "--select=i3*"), 0);
-  load_bytes("c.mt:i32", MT_F32, &size);
+  ck_dtype("c.mt:i32", MT_F32);
   ck_same("a.mt:f64", "c.mt:f64", MT_F64);
 }
 END_TEST
@@ -382,6 +405,6 @@ START_TEST(test_demo) {
 END_TEST
 
 CLI_TEST_MAIN(files, test_info_lists, test_info_statistics, test_info_statistics_large,
-              test_info_hostile_names, test_info_bad_files, test_convert_round_trip,
-              test_convert_one_tensor, test_convert_fails_without_a_trace, test_convert_dtype,
-              test_convert_format, test_convert_format_refused, test_demo)
+              test_info_hostile_names, test_info_unreadable_type, test_info_bad_files,
+              test_convert_round_trip, test_convert_one_tensor, test_convert_fails_without_a_trace,
+              test_convert_dtype, test_convert_format, test_convert_format_refused, test_demo)

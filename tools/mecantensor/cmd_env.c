@@ -70,10 +70,7 @@ static void plugin_path_effect(FILE *out, const findings *found, const char *val
   if (value == NULL) {
     return;
   }
-  char *copy = strdup(value);
-  if (copy == NULL) {
-    die_memory();
-  }
+  char *copy = need_memory(strdup(value));
   for (char *rest = copy, *folder; (folder = strsep(&rest, ":")) != NULL;) {
     if (folder[0] != 0) {
       path_line(out, folder);
@@ -161,11 +158,7 @@ static char *try_runtime(const char *backend, const char *log, mt_runtime **rt) 
   options.log = log;
   mt_runtime *fresh = NULL;
   if (mt_runtime_create(&options, &fresh) != MT_OK) {
-    char *text = strdup(mt_last_error());
-    if (text == NULL) {
-      die_memory();
-    }
-    return text;
+    return need_memory(strdup(mt_last_error()));
   }
   mt_runtime_release(rt);
   *rt = fresh;
@@ -258,10 +251,7 @@ static void show_variable(const variable *v, const findings *found, const printe
   value = value != NULL && value[0] == 0 ? NULL : value;
   char *lines = NULL;
   size_t size = 0;
-  FILE *out = open_memstream(&lines, &size);
-  if (out == NULL) {
-    die_memory();
-  }
+  FILE *out = need_memory(open_memstream(&lines, &size));
   if (v->effect != NULL) {
     v->effect(out, found, value);
   }
@@ -289,11 +279,8 @@ static void show_variable(const variable *v, const findings *found, const printe
 static void show_others(const findings *found, const printed *to) {
   for (char **entry = environ; *entry != NULL; entry++) {
     size_t length = strcspn(*entry, "=");
-    char *name = strndup(*entry, length);
+    char *name = need_memory(strndup(*entry, length));
     const char *key = NULL;
-    if (name == NULL) {
-      die_memory();
-    }
     if (strncmp(name, "MECANTENSOR_", strlen("MECANTENSOR_")) != 0 || is_known(name)) {
       free(name);
       continue;

@@ -71,7 +71,9 @@ static const char *entry_dtype(const mt_archive_entry *entry) {
 static json_t *entry_json(const mt_archive_entry *entry) {
   json_t *object = json_make_object();
   json_put(object, "name", json_text(entry->name));
-  json_put(object, "dtype", json_text(entry_dtype(entry)));
+  json_put(object, "dtype",
+           entry->dtype == MT_DTYPE_NONE ? json_null() : json_text(entry_dtype(entry)));
+  json_put(object, "stored_as", json_text(entry->stored_as));
   json_put(object, "shape", json_shape(entry->rank, entry->shape));
   json_put(object, "bytes", json_integer((json_int_t)entry->bytes));
   json_put(object, "offset", json_integer((json_int_t)entry->offset));
@@ -92,7 +94,11 @@ static void show_entries(const shown_file *file) {
     char shape[SHAPE_TEXT];
     mt_archive_entry entry = entry_at(file->archive, i);
     table_cell(&table, "%s", entry.name[0] != 0 ? entry.name : "-");
-    table_cell(&table, "%s", entry_dtype(&entry));
+    if (entry.dtype == MT_DTYPE_NONE) {
+      table_cell(&table, "%s (unreadable)", entry.stored_as);
+    } else {
+      table_cell(&table, "%s", entry_dtype(&entry));
+    }
     table_cell(&table, "%s", shape_text(entry.rank, entry.shape, shape, sizeof(shape)));
     table_cell(&table, "%" PRIu64, entry.bytes);
     table_cell(&table, "%" PRIu64, entry.offset);

@@ -55,6 +55,13 @@ void die_memory(void) {
   exit(EXIT_UNUSABLE);
 }
 
+void *need_memory(void *pointer) {
+  if (pointer == NULL) {
+    die_memory();
+  }
+  return pointer;
+}
+
 static void finish_output(void) {
   bool failed = ferror(stdout) != 0;
   if (fclose(stdout) != 0 || failed) {
@@ -132,10 +139,7 @@ int open_runtime(const char *backend, mt_runtime **rt) {
 
 void split_spec(const char *spec, char **file, const char **name) {
   *name = NULL;
-  *file = strdup(spec);
-  if (*file == NULL) {
-    die_memory();
-  }
+  *file = need_memory(strdup(spec));
   if (access(spec, F_OK) == 0) {
     return;
   }
@@ -188,26 +192,16 @@ json_t *json_shape(int rank, const int64_t *shape) {
 }
 
 json_t *json_make_object(void) {
-  json_t *object = json_object();
-  if (object == NULL) {
-    die_memory();
-  }
-  return object;
+  return need_memory(json_object());
 }
 
 json_t *json_make_array(void) {
-  json_t *array = json_array();
-  if (array == NULL) {
-    die_memory();
-  }
-  return array;
+  return need_memory(json_array());
 }
 
 void json_print(json_t *root) {
-  char *text = json_dumps(root, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17));
-  if (text == NULL) {
-    die_memory();
-  }
+  const size_t flags = JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17);
+  char *text = need_memory(json_dumps(root, flags));
   puts(text);
   free(text);
   json_decref(root);

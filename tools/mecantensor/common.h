@@ -76,6 +76,8 @@ int cli_fail_library(int code);
 /* "mecantensor matmul: warning: <sentence>" */
 MT_PRINTF(1, 2) void cli_warn(const char *format, ...);
 _Noreturn void die_memory(void);
+/* pointer, which is not NULL; else die_memory() */
+void *need_memory(void *pointer);
 
 /* Keeps output from reaching files opened later when a standard stream is closed, and
  * makes the program fail (EXIT_UNUSABLE) when its output did not get through. */

@@ -95,11 +95,8 @@ static mt_status add_blocks(mt_runtime *rt, mt_tensor *tensor, summary *s) {
   int64_t lines = length == 0 ? 0 : mt_tensor_elements(tensor) / length;
   int64_t blocks = CHUNK / mt_format_block_elements(format);
   int64_t step = (blocks > 0 ? blocks : 1) * mt_format_block_elements(format);
-  float *values = malloc((size_t)step * sizeof(float));
+  float *values = need_memory(malloc((size_t)step * sizeof(float)));
   const void *data = NULL;
-  if (values == NULL) {
-    die_memory();
-  }
   mt_status status = mt_tensor_read(tensor, &data);
   const char *at = data;
   for (int64_t line = 0; line < lines; line++) {

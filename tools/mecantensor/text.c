@@ -12,15 +12,8 @@
  * off the screen. */
 enum { MAX_COLUMN = 56, MAX_COLUMNS = 16, MAX_WORD = 64 };
 
-static void *take(void *pointer) {
-  if (pointer == NULL) {
-    die_memory();
-  }
-  return pointer;
-}
-
 char *escape_text(const char *text) {
-  char *copy = take(malloc(strlen(text) * 4 + 1));
+  char *copy = need_memory(malloc(strlen(text) * 4 + 1));
   char *at = copy;
   for (const unsigned char *p = (const unsigned char *)text; *p != 0; p++) {
     if (*p == '\\') {
@@ -108,7 +101,7 @@ const char *nearest_word(const char *word, const char *const *list) {
 void table_cell(text_table *table, const char *format, ...) {
   if (table->count == table->room) {
     table->room = table->room == 0 ? 64 : table->room * 2;
-    table->cells = take(realloc(table->cells, table->room * sizeof(char *)));
+    table->cells = need_memory(realloc(table->cells, table->room * sizeof(char *)));
   }
   va_list args;
   va_start(args, format);
