@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing to build MecanTensor, or to run all of its tests.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: tools/install-deps.sh build|test
+
+  build   what the library and the command need
+  test    that, and what tools/test.sh needs
+
+On Debian and its relatives missing packages are installed with apt-get, by root or through
+sudo, without asking. Elsewhere what is missing is named, and the exit code is 1.
+TEXT
+}
+
+# One row a package: Debian's name, how its presence is seen, and what for.
+#   command NAME     a program in PATH
+#   pkg-config NAME  a library with development files
+#   header NAME      the same for libraries without a .pc file
+#   clang-rt NAME    a runtime library of clang
+build_rows=(
+  "gcc              command gcc          compiler"
+  "libc6-dev        header stdio.h       C library"
+  "pkg-config       command pkg-config   finds libraries"
+  "meson            command meson        build system"
+  "ninja-build      command ninja        build system"
+  "libltdl-dev      header ltdl.h        opens plugins"
+  "libjansson-dev   pkg-config jansson   JSON"
+  "libxxhash-dev    pkg-config libxxhash checksums"
+)
+test_rows=(
+  "check            pkg-config check     test framework"
+  "g++              command g++          headers in C++"
+  "clang            command clang        second compiler"
+  "libclang-rt-dev  clang-rt fuzzer      fuzzing"
+  "clang-format     command clang-format layout"
+  "cppcheck         command cppcheck     static analysis"
+  "shellcheck       command shellcheck   scripts"
+  "universal-ctags  command ctags        function lengths"
+  "gcovr            command gcovr        coverage"
+  "binutils         command readelf      exported symbols"
+  "util-linux       command setarch      ThreadSanitizer needs a plain address layout"
+)
+
+present() {
+  case "$1" in
+    command) command -v "$2" >/dev/null ;;
+    pkg-config) command -v pkg-config >/dev/null && pkg-config --exists "$2" ;;
+    header) command -v gcc >/dev/null && gcc -E -include "$2" -x c /dev/null >/dev/null 2>&1 ;;
+    clang-rt)
+      command -v clang >/dev/null &&
+        compgen -G "$(clang -print-resource-dir)/lib/*/libclang_rt.$2*.a" >/dev/null
+      ;;
+  esac
+}
+
+apt() {
+  local run=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0)
+  if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "install-deps.sh: not root and no sudo here; as root: apt-get install ${missing[*]}" >&2
+      exit 1
+    fi
+    run=(sudo "${run[@]}")
+  fi
+  "${run[@]}" "$@"
+}
+
+case "${1:-}" in
+  build) rows=("${build_rows[@]}") ;;
+  test) rows=("${build_rows[@]}" "${test_rows[@]}") ;;
+  -h | --help)
+    usage
+    exit 0
+    ;;
+  *)
+    usage >&2
+    exit 2
+    ;;
+esac
+
+missing=()
+reasons=()
+for row in "${rows[@]}"; do
+  read -r package how name why <<<"$row"
+  if ! present "$how" "$name"; then
+    missing+=("$package")
+    reasons+=("  $package ($how $name): $why")
+  fi
+done
+if [ ${#missing[@]} = 0 ]; then
+  exit 0
+fi
+
+if ! command -v apt-get >/dev/null; then
+  echo "install-deps.sh: no apt-get here; please install what is missing (Debian's names):" >&2
+  printf '%s\n' "${reasons[@]}" >&2
+  exit 1
+fi
+echo "installing: ${missing[*]}"
+# Lists of packages may be old or absent: they are fetched only when the install needs it.
+if ! apt install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+  apt update >/dev/null
+  apt install -y --no-install-recommends "${missing[@]}"
+fi
+for row in "${rows[@]}"; do
+  read -r package how name why <<<"$row"
+  if ! present "$how" "$name"; then
+    echo "install-deps.sh: $package is installed, yet there is no $how $name" >&2
+    exit 1
+  fi
+done
