@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * kernels.h - what an instruction set provides: one table of kernels.
+ *
+ * The driver (this folder) does everything that does not depend on the instruction
+ * set: packing order, blocking, threads, strides, the plugin's entries. A kernel sees
+ * plain pointers, counts and element strides, has no state, and never allocates.
+ * Counts are >= 1 unless a comment says otherwise; pointers need no alignment beyond
+ * the element's own.
+ */
+#ifndef CPU_KERNELS_H
+#define CPU_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Room that tiles on the stack need: no table may have larger mr, nr. */
+enum { CPU_MR_MAX = 16, CPU_NR_MAX = 64 };
+
+/*
+ * C[0..m)[0..n) (+)= A B over k, for one strip of n <= nr columns. m is any number of
+ * rows, done mr at a time. A packed strip of A has a_row = 1, a_col = mr,
+ * a_step = mr * k; A as it is has a_step = mr * a_row. A packed strip of B has
+ * b_row = nr and is readable up to nr columns (full_b); else only n are read.
+ */
+typedef struct cpu_gemm_strip {
+  int64_t m, k;
+  int n;
+  bool full_b;
+  bool accumulate; /* C += A B, else C = A B and C is not read */
+  const float *a;
+  int64_t a_row, a_col, a_step;
+  const float *b;
+  int64_t b_row;
+  float *c; /* columns are adjacent */
+  int64_t c_row;
+} cpu_gemm_strip;
+
+typedef struct cpu_gemm_kernels {
+  int mr, nr;
+  void (*strip)(const cpu_gemm_strip *strip);
+  /* Packs `width` lines of k elements (element p of line i at src[i * line + p * step])
+   * side by side: dst[p * room + i]. Lines width .. room-1 are filled with zeros. dst has
+   * k * room elements and 8 more that may be overwritten. */
+  void (*pack)(int64_t k, int width, int room, const float *src, int64_t line, int64_t step,
+               float *dst);
+  /* y[j] += sum over p of x[p] * b[p * b_row + j], p < k, j < n */
+  void (*gemv_rows)(int64_t k, int64_t n, const float *x, const float *b, int64_t b_row, float *y);
+  /* y[i * y_row + j] = sum over p of a[i * a_row + p] * b[j * b_row + p]; i < m, j < n;
+   * k >= 0. For few rows: every b is read m / dots_rows times. */
+  void (*dots)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, const float *b,
+               int64_t b_row, float *y, int64_t y_row);
+  /* The same with b in Q8_0: line j starts at b + j * b_row_bytes. m <= q8_0_rows. */
+  int q8_0_rows;
+  void (*q8_0_dots)(int m, int64_t n, int64_t k, const float *a, int64_t a_row, const uint8_t *b,
+                    int64_t b_row_bytes, float *y, int64_t y_row);
+  /* One line of n elements of Q8_0 to f32. */
+  void (*q8_0_decode)(int64_t n, const uint8_t *src, float *dst);
+} cpu_gemm_kernels;
+
+typedef enum cpu_unary {
+  CPU_RELU,
+  CPU_GELU,
+  CPU_GELU_TANH,
+  CPU_SILU,
+  CPU_SIGMOID,
+  CPU_TANH,
+  CPU_EXP,
+  CPU_LOG,
+  CPU_SQRT,
+  CPU_SCALE, /* by factor; the others ignore it */
+  CPU_UNARY_COUNT
+} cpu_unary;
+
+typedef enum cpu_binary { CPU_ADD, CPU_SUB, CPU_MUL, CPU_DIV, CPU_BINARY_COUNT } cpu_binary;
+
+/* y may be x. */
+typedef void cpu_unary_fn(int64_t n, const float *x, float factor, float *y);
+/* a_step, b_step: 1, or 0 (one value for all). y may be a or b. */
+typedef void cpu_binary_fn(int64_t n, const float *a, int a_step, const float *b, int b_step,
+                           float *y);
+
+typedef struct cpu_reduce_kernels {
+  /* Sum of n adjacent floats; the error does not grow with n. */
+  double (*sum)(int64_t n, const float *x);
+  /* NaN if there is one. */
+  float (*max)(int64_t n, const float *x);
+  /* acc[j] += sum over i < rows of x[i * row + j], j < n */
+  void (*sum_rows)(int64_t rows, int64_t n, const float *x, int64_t row, double *acc);
+  /* acc[j] = max(acc[j], x[i * row + j]) over i < rows; NaN wins */
+  void (*max_rows)(int64_t rows, int64_t n, const float *x, int64_t row, float *acc);
+  /* y = exp(x - max) / sum over one line. y may be x. */
+  void (*softmax)(int64_t n, const float *x, float *y);
+  /* The same down each of n adjacent columns. */
+  void (*softmax_rows)(int64_t rows, int64_t n, const float *x, int64_t x_row, float *y,
+                       int64_t y_row);
+} cpu_reduce_kernels;
+
+/* n adjacent elements of one type to another */
+typedef void cpu_cast_fn(int64_t n, const void *src, void *dst);
+
+typedef struct cpu_move_kernels {
+  /* NULL: this pair of MT_ABI_DTYPE_* is not there */
+  cpu_cast_fn *(*cast)(int32_t from, int32_t to);
+  /* dst[j * dst_row + i] = src[i * src_row + j]; i < rows, j < cols; 4-byte elements */
+  void (*transpose_4)(int64_t rows, int64_t cols, const void *src, int64_t src_row, void *dst,
+                      int64_t dst_row);
+} cpu_move_kernels;
+
+typedef struct cpu_kernels {
+  const char *plugin_name;
+  const char *description;
+  cpu_gemm_kernels gemm;
+  cpu_reduce_kernels reduce;
+  cpu_move_kernels move;
+  cpu_unary_fn *unary[CPU_UNARY_COUNT];
+  cpu_binary_fn *binary[CPU_BINARY_COUNT];
+} cpu_kernels;
+
+/* The table of the plugin that this driver is linked into. */
+extern const cpu_kernels cpu_target;
+
+#endif

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ops.c - the list of ops, what is checked for all of them, and reading attributes. */
+#include "cpu.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define ATTR(name) (1u << CPU_ATTR_##name)
+#define UNARY(name, kind)                                                                          \
+  { name, 0, kind, cpu_unary_support, cpu_unary_run }
+#define BINARY(name, kind)                                                                         \
+  { name, 0, kind, cpu_binary_support, cpu_binary_run }
+#define REDUCE(name, kind)                                                                         \
+  { name, ATTR(AXES) | ATTR(KEEPDIMS), kind, cpu_reduce_support, cpu_reduce_run }
+
+const cpu_op cpu_ops[] = {
+    {"matmul", ATTR(ALPHA) | ATTR(BETA) | ATTR(ACTIVATION), 0, cpu_matmul_support, cpu_matmul_run},
+    BINARY("add", CPU_ADD),
+    BINARY("sub", CPU_SUB),
+    BINARY("mul", CPU_MUL),
+    BINARY("div", CPU_DIV),
+    {"scale", ATTR(FACTOR), CPU_SCALE, cpu_unary_support, cpu_unary_run},
+    UNARY("relu", CPU_RELU),
+    UNARY("gelu", CPU_GELU),
+    UNARY("gelu_tanh", CPU_GELU_TANH),
+    UNARY("silu", CPU_SILU),
+    UNARY("sigmoid", CPU_SIGMOID),
+    UNARY("tanh", CPU_TANH),
+    UNARY("exp", CPU_EXP),
+    UNARY("log", CPU_LOG),
+    UNARY("sqrt", CPU_SQRT),
+    REDUCE("sum", CPU_SUM),
+    REDUCE("mean", CPU_MEAN),
+    REDUCE("max", CPU_MAX_OF),
+    {"softmax", ATTR(AXIS), 0, cpu_softmax_support, cpu_softmax_run},
+    {"copy", 0, 0, cpu_copy_support, cpu_copy_run},
+    {"cast", 0, 0, cpu_cast_support, cpu_cast_run},
+    {"concat", ATTR(AXIS), 0, cpu_concat_support, cpu_concat_run},
+    {"gather", 0, 0, cpu_gather_support, cpu_gather_run},
+};
+const size_t cpu_op_count = sizeof(cpu_ops) / sizeof(cpu_ops[0]);
+_Static_assert(sizeof(cpu_ops) / sizeof(cpu_ops[0]) <= CPU_OP_MAX, "raise CPU_OP_MAX");
+
+const cpu_op *cpu_find_op(const cpu_plugin *plugin, int32_t id) {
+  for (size_t i = 0; i < cpu_op_count; i++) {
+    if (plugin->op_id[i] == id && id != 0) {
+      return &cpu_ops[i];
+    }
+  }
+  return NULL;
+}
+
+/* ---- attributes ---- */
+static const mt_attr_v1 *attr_at(const mt_op_v1 *op, uint32_t i) {
+  return (const mt_attr_v1 *)((const char *)op->attrs + (size_t)i * op->attr_stride);
+}
+
+const mt_attr_v1 *cpu_attribute(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key) {
+  for (uint32_t i = 0; i < op->attr_count; i++) {
+    if (attr_at(op, i)->key == plugin->attr_id[key] && plugin->attr_id[key] != 0) {
+      return attr_at(op, i);
+    }
+  }
+  return NULL;
+}
+
+double cpu_attr_f64(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key, double fallback) {
+  const mt_attr_v1 *attr = cpu_attribute(plugin, op, key);
+  return attr && attr->type == MT_ABI_ATTR_F64 ? attr->value.f64 : fallback;
+}
+
+int64_t cpu_attr_i64(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key, int64_t fallback) {
+  const mt_attr_v1 *attr = cpu_attribute(plugin, op, key);
+  return attr && attr->type == MT_ABI_ATTR_I64 ? attr->value.i64 : fallback;
+}
+
+static bool knows_attribute(const cpu_plugin *plugin, const cpu_op *def, int32_t key) {
+  for (int i = 0; i < CPU_ATTR_COUNT; i++) {
+    if (plugin->attr_id[i] == key && key != 0) {
+      return (def->attrs >> i) & 1u;
+    }
+  }
+  return false;
+}
+
+/* ---- answering ---- */
+void cpu_no(mt_support_v1 *answer, const char *format, ...) {
+  answer->answer = MT_ABI_SUPPORT_NO;
+  if (answer->reason && answer->reason_bytes > 0) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(answer->reason, answer->reason_bytes, format, args);
+    va_end(args);
+  }
+}
+
+static bool ranks_fit(const mt_op_v1 *op, mt_support_v1 *answer) {
+  for (uint32_t i = 0; i <= op->input_count; i++) {
+    const mt_operand_v1 *x = i < op->input_count ? cpu_in(op, i) : cpu_out(op);
+    if (x->dtype != MT_ABI_DTYPE_NONE && x->rank > CPU_MAX_RANK) {
+      cpu_no(answer, "rank %d: at most %d", x->rank, CPU_MAX_RANK);
+      return false;
+    }
+  }
+  return true;
+}
+
+void cpu_op_support(const cpu_plugin *plugin, const mt_op_v1 *op, mt_support_v1 *answer) {
+  const cpu_op *def = cpu_find_op(plugin, op->op);
+  if (!def) {
+    cpu_no(answer, "no kernel for this op");
+    return;
+  }
+  for (uint32_t i = 0; i < op->attr_count; i++) {
+    const mt_attr_v1 *attr = attr_at(op, i);
+    if ((attr->flags & MT_ABI_ATTR_REQUIRED) && !knows_attribute(plugin, def, attr->key)) {
+      cpu_no(answer, "%s: a required attribute (key %d) is not known", def->name, attr->key);
+      return;
+    }
+  }
+  if (ranks_fit(op, answer)) {
+    def->support(plugin, def->kind, op, answer);
+  }
+}
+
+/* ---- operands ---- */
+const char *cpu_dtype_name(int32_t dtype) {
+  static const char *const names[] = {"none", "f32", "f64", "f16", "bf16", "i8",
+                                      "u8",   "i16", "i32", "i64", "bool", "block"};
+  return dtype >= 0 && dtype < (int32_t)(sizeof(names) / sizeof(names[0])) ? names[dtype]
+                                                                           : "unknown";
+}
+
+int cpu_dtype_size(int32_t dtype) {
+  static const int sizes[] = {0, 4, 8, 2, 2, 1, 1, 2, 4, 8, 1, 0};
+  return dtype >= 0 && dtype < (int32_t)(sizeof(sizes) / sizeof(sizes[0])) ? sizes[dtype] : 0;
+}
+
+int64_t cpu_elements(const mt_operand_v1 *operand) {
+  int64_t count = 1;
+  for (int i = 0; i < operand->rank; i++) {
+    count *= operand->shape[i];
+  }
+  return count;
+}
+
+/* ---- threads ---- */
+void cpu_parallel(const cpu_plugin *plugin, uint32_t tasks, void (*fn)(void *arg, uint32_t task),
+                  void *arg) {
+  if (tasks <= 1) {
+    fn(arg, 0);
+    return;
+  }
+  plugin->host->parallel_for(plugin->host->ctx, tasks, fn, arg);
+}
+
+uint32_t cpu_task_count(const cpu_plugin *plugin, double work, double grain) {
+  if (work < 2 * grain) {
+    return 1;
+  }
+  uint32_t threads = cpu_threads(plugin);
+  double most = work / grain;
+  if (threads <= 1) {
+    return 1;
+  }
+  return most < 4.0 * threads ? (uint32_t)most : 4 * threads;
+}

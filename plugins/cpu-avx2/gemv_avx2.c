@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/* gemv_avx2.c - kernels for few rows of A, which read B where it is. */
+#include "kernels_avx2.h"
+#include "simd_avx2.h"
+
+/* y += sum of `rows` rows of b, each times its x. rows is a constant where inlined. */
+AVX2_INLINE void add_rows(int rows, int64_t n, const float *x, const float *b, int64_t b_row,
+                          float *y) {
+  __m256 factor[8];
+  for (int r = 0; r < rows; r++) {
+    factor[r] = _mm256_broadcast_ss(x + r);
+  }
+  int64_t j = 0;
+  for (; j + 2 * LANES <= n; j += 2 * LANES) {
+    __m256 s0 = _mm256_loadu_ps(y + j), s1 = _mm256_loadu_ps(y + j + LANES);
+    for (int r = 0; r < rows; r++) {
+      s0 = _mm256_fmadd_ps(factor[r], _mm256_loadu_ps(b + r * b_row + j), s0);
+      s1 = _mm256_fmadd_ps(factor[r], _mm256_loadu_ps(b + r * b_row + j + LANES), s1);
+    }
+    _mm256_storeu_ps(y + j, s0);
+    _mm256_storeu_ps(y + j + LANES, s1);
+  }
+  for (; j < n; j += LANES) {
+    __m256i mask = lane_mask(n - j);
+    __m256 s = _mm256_maskload_ps(y + j, mask);
+    for (int r = 0; r < rows; r++) {
+      s = _mm256_fmadd_ps(factor[r], _mm256_maskload_ps(b + r * b_row + j, mask), s);
+    }
+    _mm256_maskstore_ps(y + j, mask, s);
+  }
+}
+
+void avx2_gemv_rows(int64_t k, int64_t n, const float *x, const float *b, int64_t b_row, float *y) {
+  int64_t p = 0;
+  for (; p + 8 <= k; p += 8) {
+    add_rows(8, n, x + p, b + p * b_row, b_row, y);
+  }
+  for (; p < k; p++) {
+    add_rows(1, n, x + p, b + p * b_row, b_row, y);
+  }
+}
+
+/* ---- dot products ---- */
+enum { DOT_ROWS = 4, DOT_COLS = 8 };
+
+/* A tile of rows x cols dot products, each one vector of partial sums: as many as fit in the
+ * registers. Both counts are constants where this is inlined. */
+AVX2_INLINE void dot_tile(int rows, int cols, int64_t k, const float *a, int64_t a_row,
+                          const float *b, int64_t b_row, float *y, int64_t y_row) {
+  __m256 acc[DOT_ROWS][DOT_COLS];
+  for (int i = 0; i < rows; i++) {
+    for (int j = 0; j < cols; j++) {
+      acc[i][j] = _mm256_setzero_ps();
+    }
+  }
+  int64_t p = 0;
+  for (; p + LANES <= k; p += LANES) {
+    __m256 x[DOT_ROWS];
+    for (int i = 0; i < rows; i++) {
+      x[i] = _mm256_loadu_ps(a + i * a_row + p);
+    }
+    for (int j = 0; j < cols; j++) {
+      __m256 w = _mm256_loadu_ps(b + j * b_row + p);
+      for (int i = 0; i < rows; i++) {
+        fma_into(&acc[i][j], x[i], w);
+      }
+    }
+  }
+  if (p < k) {
+    __m256i mask = lane_mask(k - p);
+    for (int j = 0; j < cols; j++) {
+      __m256 w = _mm256_maskload_ps(b + j * b_row + p, mask);
+      for (int i = 0; i < rows; i++) {
+        fma_into(&acc[i][j], _mm256_maskload_ps(a + i * a_row + p, mask), w);
+      }
+    }
+  }
+  for (int i = 0; i < rows; i++) {
+    for (int j = 0; j < cols; j++) {
+      y[i * y_row + j] = horizontal_sum(acc[i][j]);
+    }
+  }
+}
+
+/* All of b for `rows` rows of a, `cols` at a time. */
+#define DOT_PANEL(rows, cols)                                                                      \
+  static void dot_panel_##rows(int64_t n, int64_t k, const float *a, int64_t a_row,                \
+                               const float *b, int64_t b_row, float *y, int64_t y_row) {           \
+    int64_t j = 0;                                                                                 \
+    for (; j + cols <= n; j += cols) {                                                             \
+      dot_tile(rows, cols, k, a, a_row, b + j * b_row, b_row, y + j, y_row);                       \
+    }                                                                                              \
+    for (; j < n; j++) {                                                                           \
+      dot_tile(rows, 1, k, a, a_row, b + j * b_row, b_row, y + j, y_row);                          \
+    }                                                                                              \
+  }
+DOT_PANEL(1, 8)
+DOT_PANEL(2, 4)
+DOT_PANEL(3, 4)
+DOT_PANEL(4, 3)
+
+enum { DOT_BLOCK = 12 }; /* columns of b that stay in L1 or L2 until all rows are done */
+
+void avx2_dots(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, const float *b,
+               int64_t b_row, float *y, int64_t y_row) {
+  int64_t block = m <= DOT_ROWS ? n : DOT_BLOCK;
+  for (int64_t j = 0; j < n; j += block) {
+    int64_t cols = n - j < block ? n - j : block;
+    const float *w = b + j * b_row;
+    for (int64_t i = 0; i < m; i += DOT_ROWS) {
+      const float *x = a + i * a_row;
+      float *to = y + i * y_row + j;
+      switch (m - i) {
+      case 1: dot_panel_1(cols, k, x, a_row, w, b_row, to, y_row); break;
+      case 2: dot_panel_2(cols, k, x, a_row, w, b_row, to, y_row); break;
+      case 3: dot_panel_3(cols, k, x, a_row, w, b_row, to, y_row); break;
+      default: dot_panel_4(cols, k, x, a_row, w, b_row, to, y_row); break;
+      }
+    }
+  }
+}
