@@ -6,7 +6,9 @@
  * allocated, and an error (MT_ERR_CORRUPT) names the field and the byte offset. Tensors
  * come back on the host with memory of their own. Writing goes to a temporary file
  * in the same folder, synced and renamed over the target at the end: a failure
- * leaves the old file as it was. All calls block on the disk. An mt_archive may be
+ * leaves the old file as it was. The new file keeps the old one's permissions; a symbolic
+ * link stays, and the file it points to is replaced; other hard links keep the old
+ * content. A process that is killed may leave ".NAME.XXXXXXXX.tmp" behind. All calls block on the disk. An mt_archive may be
  * read by several threads at once; an mt_writer belongs to one.
  * docs/mt-format.md has the layout of .mt version 2.
  */
@@ -47,12 +49,13 @@ MT_API size_t mt_archive_count(const mt_archive *archive);
 
 typedef struct mt_archive_entry {
   const char *name;
-  mt_dtype dtype;
+  mt_dtype dtype; /* MT_DTYPE_NONE: no type for it here; reading gives UNSUPPORTED */
   const mt_format *format; /* NULL unless MT_BLOCK */
   int rank;
   const int64_t *shape;
   uint64_t offset; /* of the data in the file */
   uint64_t bytes;
+  const char *stored_as; /* the type in the file's own words: "F8_E4M3", ">f4", "q8_0" */
 } mt_archive_entry;
 
 /* In order of the file; pointers owned by the archive. NOT_FOUND past the end. */
@@ -62,7 +65,8 @@ MT_API mt_status mt_archive_entry_at(const mt_archive *archive, size_t index,
 /* Number of the tensor called name; NOT_FOUND names close or all names. */
 MT_API mt_status mt_archive_find(const mt_archive *archive, const char *name, size_t *index);
 
-/* Reads a tensor; .mt data is checked against its checksum. */
+/* Reads a tensor; .mt data is checked against its checksum, bools against 0 and 1. A .npy
+ * file in Fortran order comes back as a view with strides (mt_contiguous() packs it). */
 MT_API mt_status mt_archive_read(mt_archive *archive, size_t index, mt_tensor **out);
 
 /* Text metadata of the file (safetensors __metadata__, .mt metadata), in order. */
