@@ -11,7 +11,7 @@ usage: tools/install-deps.sh build|test
   test    that, and what tools/test.sh needs
 
 On Debian and its relatives missing packages are installed with apt-get, by root or through
-sudo, without asking. Elsewhere what is missing is named, and the exit code is 1.
+sudo (which may want a password). Elsewhere what is missing is named, and the exit code is 1.
 TEXT
 }
 
@@ -100,10 +100,14 @@ if ! command -v apt-get >/dev/null; then
   exit 1
 fi
 echo "installing: ${missing[*]}"
-# Lists of packages may be old or absent: they are fetched only when the install needs it.
-if ! apt install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
-  apt update >/dev/null
-  apt install -y --no-install-recommends "${missing[@]}"
+install() {
+  apt install -y --no-install-recommends "${missing[@]}" 2>&1
+}
+# The lists of packages may be old or absent: they are fetched when the install needs it.
+if ! said=$(install) && ! said=$(apt update 2>&1 && install); then
+  printf '%s\n' "$said" >&2
+  echo "install-deps.sh: apt-get could not install: ${missing[*]}" >&2
+  exit 1
 fi
 for row in "${rows[@]}"; do
   read -r package how name why <<<"$row"
