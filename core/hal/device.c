@@ -86,11 +86,16 @@ bool mt_device_on_host(const mt_device *device) {
 
 static void mark_lost(mt_device *device, const char *reason) {
   pthread_mutex_lock(&device->lock);
-  if (!atomic_load(&device->lost)) {
+  bool first = !atomic_load(&device->lost);
+  if (first) {
     device->lost_reason = strdup(reason);
     atomic_store_explicit(&device->lost, true, memory_order_release);
   }
   pthread_mutex_unlock(&device->lock);
+  if (first) {
+    mt_log_write(&device->backend->rt->log, MT_LOG_WARN, "runtime",
+                 "%s: the device is lost and not used again: %s", device->label, reason);
+  }
 }
 
 mt_status mt_device_fail(mt_device *device, int32_t code, const char *doing, const char *message) {

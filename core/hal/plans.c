@@ -6,13 +6,14 @@
  * copy of a frozen tensor go when the tensor does.
  */
 #include "../error.h"
+#include "../ops/op.h"
 #include "hal.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-enum { PLANS_KEPT = 128, MAX_CONSTANTS = 4, KEY_ON_STACK = 1024 };
+enum { PLANS_KEPT = 128, KEY_ON_STACK = 1024 };
 
 struct mt_plan {
   uint64_t hash;
@@ -22,7 +23,7 @@ struct mt_plan {
   unsigned users;      /* executes being given to the device */
   uint64_t last_point; /* newest execute with it */
   uint64_t stamp;      /* of last use */
-  uint64_t constants[MAX_CONSTANTS];
+  uint64_t constants[MT_OP_MAX_INPUTS_ABI];
   uint32_t constant_count;
 };
 
@@ -160,6 +161,19 @@ static mt_status remember_planner(mt_storage *storage, mt_device *device) {
   return MT_OK;
 }
 
+/* prepare() may read constant content: what brings it to the device must be done. The
+ * storage is locked, and on the device by now. */
+static mt_status await_constants(mt_device *device, const mt_op_v1 *op, mt_tensor *const *inputs) {
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    if (op->inputs[i].flags & MT_ABI_OPERAND_CONSTANT) {
+      const mt_storage *storage = inputs[i]->storage;
+      MT_TRY(mt_device_wait(device, storage->read_point));
+      MT_TRY(mt_device_wait(device, storage->write_point));
+    }
+  }
+  return MT_OK;
+}
+
 static mt_status note_constants(mt_device *device, const mt_op_v1 *op, mt_tensor *const *inputs,
                                 bool storage_locked, mt_plan *plan) {
   for (uint32_t i = 0; i < op->input_count; i++) {
@@ -185,6 +199,9 @@ static mt_status prepare(mt_device *device, const mt_op_v1 *op, mt_tensor *const
   char text[512] = "";
   mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
   MT_TRY(note_constants(device, op, inputs, storage_locked, plan));
+  if (!device->in_place) {
+    MT_TRY(await_constants(device, op, inputs));
+  }
   int32_t code = device->table->prepare(device->handle, op, &plan->handle, &msg);
   return code == MT_ABI_OK ? MT_OK : mt_device_fail(device, code, "prepare", text);
 }

@@ -90,7 +90,6 @@ static void intern(const mt_host_v1 *host, const late_config *config, late_names
       .mul = host->intern_op(host->ctx, "mul", 1),
       .relu = host->intern_op(host->ctx, "relu", 1),
       .copy = host->intern_op(host->ctx, "copy", 1),
-      .softmax = host->intern_op(host->ctx, "softmax", 1),
       .alpha = host->intern_attr(host->ctx, "alpha"),
       .beta = host->intern_attr(host->ctx, "beta"),
       .activation = host->intern_attr(host->ctx, "activation"),

@@ -36,7 +36,7 @@ typedef struct late_config {
 
 /* Interned names. */
 typedef struct late_names {
-  int32_t matmul, add, mul, relu, copy, softmax;
+  int32_t matmul, add, mul, relu, copy;
   int32_t alpha, beta, activation;
   int32_t q8_0; /* 0: not known */
 } late_names;

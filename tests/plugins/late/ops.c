@@ -211,25 +211,18 @@ int32_t late_op_support(void *handle, const mt_op_v1 *op, mt_support_v1 *support
       late_violation("op_support: input %u comes with a host pointer", i);
     }
   }
+  bool known =
+      op->op != 0 && (op->op == names->matmul || op->op == names->add || op->op == names->relu ||
+                      op->op == names->copy || (op->op == names->mul && device->index == 1));
+  if (!known) {
+    return refuse(support, "no kernel for this op");
+  }
   if (read_attrs(names, op).unknown) {
     return refuse(support, "a required attribute is not known");
   }
-  if (op->op == 0) {
-    return refuse(support, "no kernel for this op");
-  }
-  if (op->op == names->matmul) {
-    return support_matmul(names, op, support);
-  }
-  if (op->op == names->add || (op->op == names->mul && device->index == 1)) {
-    return support_elementwise(op, support, 2);
-  }
-  if (op->op == names->relu) {
-    return support_elementwise(op, support, 1);
-  }
-  if (op->op == names->copy) {
-    return support_copy(op, support);
-  }
-  return refuse(support, op->op == names->softmax ? "softmax: no kernel" : "no kernel for this op");
+  return op->op == names->matmul ? support_matmul(names, op, support)
+         : op->op == names->copy ? support_copy(op, support)
+                                 : support_elementwise(op, support, op->op == names->relu ? 1 : 2);
 }
 
 /* ---- finding operands ---------------------------------------------------------------------------
