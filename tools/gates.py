@@ -147,6 +147,20 @@ def leftovers(_):
             for number, line in enumerate(read(path).split("\n"), 1) if pattern.search(line)]
 
 
+def links(_):
+    """Relative links in documents lead to something."""
+    documents = [name for name in sorted(os.listdir(ROOT)) if name.endswith(".md")]
+    documents += [os.path.join("docs", name) for name in sorted(os.listdir(f"{ROOT}/docs"))
+                  if name.endswith(".md")]
+    documents += [path for path in FILES if path.endswith(".md")]
+    broken = []
+    for path in documents:
+        for target in re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", read(path)):
+            if not os.path.exists(os.path.join(ROOT, os.path.dirname(path), target)):
+                broken.append(f"{path}: no '{target}'")
+    return broken
+
+
 def layout(_):
     problems = run(["clang-format", "--dry-run", "-Werror", "--style=file"] + C_FILES)
     places = {}
@@ -182,6 +196,7 @@ RULES = {
     "license-line": license_line,
     "white-space": white_space,
     "leftovers": leftovers,
+    "links": links,
     "layout": layout,
     "shellcheck": shellcheck,
     "cppcheck": cppcheck,

@@ -152,7 +152,7 @@ step_asan() {
   CC=gcc CXX=g++ configure build/asan --buildtype=debugoptimized \
     -Db_sanitize=address,undefined -Db_lundef=false
   compile build/asan
-  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
+  CK_TIMEOUT_MULTIPLIER=4 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0 \
     run_tests build/asan "${plain_only[@]}" --timeout-multiplier 4
@@ -166,7 +166,7 @@ step_tsan() {
   if setarch "$(uname -m)" -R true 2>/dev/null; then
     plain_layout=(--wrapper "setarch $(uname -m) -R")
   fi
-  TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:second_deadlock_stack=1 \
+  CK_TIMEOUT_MULTIPLIER=6 TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:second_deadlock_stack=1 \
     run_tests build/tsan "${plain_only[@]}" --timeout-multiplier 6 "${plain_layout[@]}"
 }
 
