@@ -71,6 +71,9 @@ mt_status mt_log_init(mt_logger *log, const char *spec, mt_log_fn fn, void *user
 }
 
 bool mt_log_wants(const mt_logger *log, mt_log_level level, const char *topic) {
+  if (atomic_load_explicit(&log->silent, memory_order_relaxed)) {
+    return false;
+  }
   for (int i = 0; i < log->topics; i++) {
     if (strcmp(log->topic[i].name, topic) == 0) {
       return level <= log->topic[i].level;

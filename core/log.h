@@ -4,6 +4,7 @@
 #define MT_CORE_LOG_H
 
 #include <mecantensor/runtime.h>
+#include <stdatomic.h>
 
 enum { MT_LOG_TOPICS = 16, MT_LOG_TOPIC_NAME = 32 };
 
@@ -16,6 +17,7 @@ typedef struct mt_logger {
     mt_log_level level;
   } topic[MT_LOG_TOPICS];
   int topics;
+  atomic_bool silent; /* the one who listened is gone */
 } mt_logger;
 
 /* spec: "info", "dispatch" (that topic at debug), "warn,loader=debug"; NULL: warn. */

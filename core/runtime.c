@@ -160,6 +160,9 @@ void mt_runtime_release(mt_runtime **runtime) {
   mt_runtime *rt = *runtime;
   *runtime = NULL;
   each_device(rt, let_go);
+  if (atomic_load(&rt->refs) > 1) { /* it goes on without the one who listened to it */
+    atomic_store_explicit(&rt->log.silent, true, memory_order_relaxed);
+  }
   mt_runtime_unref(rt);
 }
 

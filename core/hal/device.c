@@ -139,12 +139,16 @@ mt_status mt_device_usable(const mt_device *device) {
 
 /* ---- queues ------------------------------------------------------------------------- */
 
-/* Waits outside the lock, so that others can go on giving work. */
-mt_status mt_device_wait(mt_device *device, uint64_t point) {
+bool mt_device_is_done(mt_device *device, uint64_t point) {
   pthread_mutex_lock(&device->lock);
   bool done = point <= device->reached;
   pthread_mutex_unlock(&device->lock);
-  if (done) {
+  return done;
+}
+
+/* Waits outside the lock, so that others can go on giving work. */
+mt_status mt_device_wait(mt_device *device, uint64_t point) {
+  if (mt_device_is_done(device, point)) {
     return MT_OK;
   }
   MT_TRY(mt_device_usable(device));

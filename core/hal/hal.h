@@ -109,6 +109,7 @@ mt_device *mt_device_retain(mt_device *device);
 void mt_device_release(mt_device *device);
 mt_status mt_device_usable(const mt_device *device); /* an error when lost or forked */
 bool mt_device_reachable(const mt_device *device);   /* the same as a plain answer */
+bool mt_device_is_done(mt_device *device, uint64_t point); /* as far as is known */
 mt_status mt_device_wait(mt_device *device, uint64_t point);
 mt_status mt_device_sync(mt_device *device);
 /* A plugin's failure as ours: "cuda:0: execute: <message>"; DEVICE_LOST marks the device. */

@@ -39,8 +39,9 @@ static mt_status download(mt_storage *storage) {
 mt_status mt_storage_from_device(mt_storage *storage, bool for_write) {
   mt_device *device = storage->device;
   bool on_host = atomic_load(&storage->valid) & MT_ON_HOST;
-  if (on_host && storage->buffer && !mt_device_reachable(device)) {
-    /* The device is out of reach, but what it had was a copy. */
+  if (on_host && !mt_device_reachable(device) &&
+      (storage->buffer || mt_device_is_done(device, storage->write_point))) {
+    /* The device is out of reach, but what it had was a copy, or it only read. */
     if (for_write) {
       atomic_store(&storage->valid, MT_ON_HOST);
     }

@@ -32,7 +32,7 @@ typedef enum mt_log_level {
 
 /* topic: "loader", "dispatch", "runtime", or a plugin's name. message: one line, no
  * newline. May be called from several threads at once, and must not call back into
- * the runtime. */
+ * the runtime. No call begins after mt_runtime_release() has returned. */
 typedef void (*mt_log_fn)(void *user, mt_log_level level, const char *topic, const char *message);
 
 /* ---- creating ----------------------------------------------------------------------- */

@@ -320,9 +320,105 @@ START_TEST(test_lost_device_falls_back) {
 }
 END_TEST
 
+/* ---- a device that works late on host memory ----------------------------------------------------
+ */
+
+static void start_on_host(const char *backend) {
+  late_set("HOST_POINTERS", "1");
+  start(backend);
+}
+
+START_TEST(test_host_memory_chain) {
+  start_on_host("late");
+  mt_runtime *reference = runtime("reference");
+  mt_tensor *x = ramp2(8, 8, 1), *w = ramp2(8, 8, 2), *wt = NULL;
+  mt_tensor *a[2] = {NULL}, *b[2] = {NULL}, *c[2] = {NULL};
+  ck_ok(mt_tensor_transpose(w, 0, 1, &wt));
+  ck_ok(mt_tensor_freeze(w));
+  for (int i = 0; i < 2; i++) {
+    mt_runtime *on = i == 0 ? rt : reference;
+    ck_ok(mt_matmul(on, x, w, NULL, &a[i]));
+    ck_ok(mt_matmul(on, a[i], wt, NULL, &b[i])); /* the relayout has to wait for w only */
+    ck_ok(mt_add(on, b[i], x, &c[i]));
+    ck_ok(mt_add(on, c[i], c[i], &c[i]));
+  }
+  check_on(c[0], "host");
+  check_same(c[0], c[1]);
+  check_same(a[0], a[1]);
+  ck_assert_uint_eq(counters(late, 0).packs, 1);
+  ck_assert_uint_eq(counters(late, 0).allocs, 0);
+  mt_runtime_release(&reference);
+  DROP(&x, &w, &wt, &a[0], &a[1], &b[0], &b[1], &c[0], &c[1]);
+  finish();
+}
+END_TEST
+
+START_TEST(test_host_memory_waits) {
+  pthread_t opener;
+  void *data;
+  start_on_host("late");
+  mt_tensor *x = ramp2(4, 4, 1), *y = NULL, *z = NULL;
+  hold(late, 0);
+  ck_ok(mt_relu(rt, x, &y));
+  ck_ok(mt_relu(rt, y, &z));
+  const void *read;
+  ck_ok(mt_tensor_read(x, &read)); /* the device only reads it */
+  ck_assert_uint_eq(counters(late, 0).done, 0);
+  mt_tensor_release(&y); /* it still goes through */
+  pthread_create(&opener, NULL, open_later, &late);
+  ck_ok(mt_tensor_write(x, &data));
+  memset(data, 0, mt_tensor_bytes(x));
+  pthread_join(opener, NULL);
+  check_relu(z, 1);
+  DROP(&x, &z);
+  finish();
+}
+END_TEST
+
+/* From there to a device with its own memory, to the reference kernels, and back. */
+START_TEST(test_host_memory_travels) {
+  start_on_host("late,reference");
+  late_set("HOST_POINTERS", "0");
+  mt_runtime *other = runtime("late:1");
+  mt_tensor *x = ramp2(4, 4, 1), *y = NULL, *z = NULL, *soft = NULL, *back = NULL;
+  ck_ok(mt_relu(rt, x, &y));
+  ck_ok(mt_relu(other, y, &z));
+  check_on(z, "late:1");
+  ck_ok(mt_relu(rt, z, &back));
+  ck_ok(mt_softmax(rt, back, -1, &soft));
+  check_relu(back, 1);
+  check_relu(z, 1);
+  late_handle other_late = late_of(other);
+  mt_runtime_release(&other);
+  DROP(&x, &y, &z, &soft, &back);
+  check_promises(other_late);
+  finish();
+}
+END_TEST
+
+START_TEST(test_host_memory_lost) {
+  late_set("LOSE_DEVICE_AT", "2");
+  start_on_host("late");
+  const void *data;
+  mt_tensor *x = ramp2(4, 4, 1), *y = NULL, *z = NULL, *same = ramp2(4, 4, 1);
+  ck_ok(mt_relu(rt, x, &y));
+  check_relu(y, 1);
+  ck_ok(mt_relu(rt, x, &z));
+  ck_fails(mt_runtime_sync(rt), MT_ERR_DEVICE_LOST, "late:0");
+  check_same(x, same); /* only read */
+  check_relu(y, 1);    /* done before */
+  ck_fails(mt_tensor_read(z, &data), MT_ERR_DEVICE_LOST, "late:0");
+  void *writable;
+  ck_ok(mt_tensor_write(x, &writable));
+  DROP(&x, &y, &z, &same);
+  finish();
+}
+END_TEST
+
 TEST_MAIN(async, test_ops_return_at_once, test_read_waits, test_write_waits_for_the_upload,
           test_other_device_waits, test_prepare_waits_for_the_content, test_wrapped_memory_is_kept,
           test_release_while_pending, test_freed_along_the_way,
           test_runtime_released_with_work_pending, test_failure_shows_at_read,
           test_failure_shows_at_sync, test_failure_releases_memory, test_lost_device,
-          test_lost_device_falls_back)
+          test_lost_device_falls_back, test_host_memory_chain, test_host_memory_waits,
+          test_host_memory_travels, test_host_memory_lost)

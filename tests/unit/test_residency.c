@@ -205,6 +205,21 @@ START_TEST(test_tensors_outlive_the_runtime) {
 }
 END_TEST
 
+/* log_fn may be gone with the program's own things when the last tensor goes. */
+START_TEST(test_no_log_after_release) {
+  start("late");
+  mt_tensor *x = ramp2(5, 5, 1), *out = NULL;
+  mt_runtime_release(&rt); /* nothing keeps it: its end is heard */
+  ck_assert_int_eq(logged("late: stopped"), 1);
+  rt = runtime("late");
+  ck_ok(mt_relu(rt, x, &out));
+  mt_runtime_release(&rt);
+  DROP(&x, &out);
+  ck_assert_int_eq(logged("late: stopped"), 1);
+  finish();
+}
+END_TEST
+
 /* ---- too little memory ------------------------------------------------------------------------
  */
 
@@ -286,5 +301,5 @@ END_TEST
 
 TEST_MAIN(residency, test_chain_stays, test_write_invalidates, test_views_of_device_tensors,
           test_write_part_on_device, test_in_place, test_whole_output_is_not_uploaded,
-          test_two_runtimes_share, test_tensors_outlive_the_runtime, test_out_of_device_memory,
-          test_largest_buffer, test_every_allocation_fails, test_frozen)
+          test_two_runtimes_share, test_tensors_outlive_the_runtime, test_no_log_after_release,
+          test_out_of_device_memory, test_largest_buffer, test_every_allocation_fails, test_frozen)

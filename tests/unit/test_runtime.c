@@ -57,6 +57,7 @@ START_TEST(test_grammar) {
   accepted("late:1,late:0,reference");
   accepted(" late , reference ");
   accepted("late,auto");
+  accepted("late,late:0,late");
 }
 END_TEST
 
@@ -120,6 +121,38 @@ START_TEST(test_auto_without_plugins) {
   ck_assert_uint_eq(stats_of(rt, "relu", "reference").calls, 3);
   ck_assert_uint_eq(stats_of(rt, "relu", "reference").fallbacks, 0);
   mt_runtime_release(&rt);
+}
+END_TEST
+
+/* "auto" goes on to the next when one cannot be used, and says why when asked. */
+static void auto_skips(const char *key, const char *value, const char *reason) {
+  late_set(key, value);
+  mt_runtime *rt = runtime("auto");
+  mt_tensor *a = ramp2(2, 3, 1), *out = NULL;
+  rt->candidates[0].priority = 300; /* as plugins.d can say */
+  ck_ok(mt_relu(rt, a, &out));
+  check_on(out, "host");
+  ck_assert_int_eq(logged(reason), 1);
+  DROP(&a, &out);
+  mt_runtime_release(&rt);
+  unsetenv("MECANTENSOR_LATE_DEVICES");
+}
+
+START_TEST(test_auto_skips_what_fails) {
+  auto_skips("DEVICES", "0", "auto: late is skipped: devices: it found no device");
+  auto_skips("FAIL_OPEN", "1", "auto: late is skipped: late:0: open: injected: device 0");
+  auto_skips("SEED", "x", "auto: late is skipped: init: setting seed");
+}
+END_TEST
+
+START_TEST(test_fails_to_open) {
+  late_set("FAIL_OPEN", "1");
+  refused("late:1", MT_ERR_BACKEND, "injected: device 1 does not open");
+  late_set("FAIL_OPEN", "0");
+  late_set("DEVICES", "1");
+  refused("late:1", MT_ERR_NOT_FOUND, "no device 1");
+  late_set("DEVICES", "0");
+  refused("late", MT_ERR_NOT_FOUND, "it found no device");
 }
 END_TEST
 
@@ -233,5 +266,6 @@ START_TEST(test_from_threads) {
 END_TEST
 
 TEST_MAIN(runtime, test_create_and_release, test_options_sizes, test_grammar, test_bad_syntax,
-          test_not_found, test_init_fails, test_variable, test_auto_without_plugins, test_devices,
-          test_probe_records, test_several_at_once, test_from_threads)
+          test_not_found, test_init_fails, test_variable, test_auto_without_plugins,
+          test_auto_skips_what_fails, test_fails_to_open, test_devices, test_probe_records,
+          test_several_at_once, test_from_threads)

@@ -62,6 +62,9 @@ static const setting settings[] = {
     {"max_buffer_bytes", offsetof(late_config, max_buffer_bytes), 128u << 20},
     {"seed", offsetof(late_config, seed), 1},
     {"q8_0", offsetof(late_config, q8_0), 0},
+    {"host_pointers", offsetof(late_config, host_pointers), 0},
+    {"devices", offsetof(late_config, devices), LATE_DEVICES},
+    {"fail_open", offsetof(late_config, fail_open), 0},
 };
 
 static int32_t read_config(const mt_host_v1 *host, late_config *config, mt_message_v1 *msg) {
@@ -149,13 +152,15 @@ static void late_shutdown(void *plugin) {
     pthread_cond_destroy(&device->work);
     pthread_mutex_destroy(&device->lock);
   }
+  instance->host->log(instance->host->ctx, MT_ABI_LOG_INFO, "stopped");
   free(instance);
 }
 
 static int32_t late_device_count(void *plugin, uint32_t *count, mt_message_v1 *msg) {
-  (void)plugin;
+  const late_instance *instance = plugin;
   (void)msg;
-  *count = LATE_DEVICES;
+  *count = instance->config.devices < LATE_DEVICES ? (uint32_t)instance->config.devices
+                                                   : (uint32_t)LATE_DEVICES;
   return MT_ABI_OK;
 }
 
@@ -168,6 +173,7 @@ static int32_t late_device_info(void *plugin, uint32_t index, mt_device_info_v1 
   }
   mt_device_info_v1 known = {
       .kind = MT_ABI_DEVICE_OTHER,
+      .flags = instance->config.host_pointers != 0 ? MT_ABI_DEVICE_HOST_POINTERS : 0,
       .memory_bytes = instance->config.memory_bytes,
       .max_buffer_bytes = instance->config.max_buffer_bytes,
       .buffer_alignment = LATE_ALIGNMENT,
@@ -190,6 +196,9 @@ static int32_t late_device_open(void *plugin, uint32_t index, void **out, mt_mes
   if (index >= LATE_DEVICES || instance->device[index].opened) {
     late_violation("device_open: device %u is not there or open", index);
     return late_say(msg, MT_ABI_ERR_NOT_FOUND, "device %u", index);
+  }
+  if (instance->config.fail_open != 0) {
+    return late_say(msg, MT_ABI_ERR_BACKEND, "injected: device %u does not open", index);
   }
   late_device *device = &instance->device[index];
   pthread_mutex_lock(&device->lock);

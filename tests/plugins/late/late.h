@@ -31,7 +31,10 @@ typedef struct late_config {
   uint64_t memory_bytes;
   uint64_t max_buffer_bytes;
   uint64_t seed;
-  uint64_t q8_0; /* 1: knows the format */
+  uint64_t q8_0;          /* 1: knows the format */
+  uint64_t host_pointers; /* 1: works on host memory, late all the same */
+  uint64_t devices;       /* 0 .. LATE_DEVICES */
+  uint64_t fail_open;     /* 1: no device can be opened */
 } late_config;
 
 /* Interned names. */

@@ -198,19 +198,9 @@ static int32_t support_matmul(const late_names *names, const mt_op_v1 *op, mt_su
   return support->answer == MT_ABI_SUPPORT_NO ? MT_ABI_OK : accept(op, support, blocks ? 2 : 0);
 }
 
-int32_t late_op_support(void *handle, const mt_op_v1 *op, mt_support_v1 *support) {
-  const late_device *device = handle;
+/* From the description alone. */
+static int32_t answer(const late_device *device, const mt_op_v1 *op, mt_support_v1 *support) {
   const late_names *names = &device->instance->names;
-  late_check_process(device->instance);
-  if (op->output_count != 1 || op->operand_stride < sizeof(mt_operand_v1)) {
-    late_violation("op_support: %u outputs, stride %u", op->output_count, op->operand_stride);
-    return refuse(support, "not a valid description");
-  }
-  for (uint32_t i = 0; i < op->input_count; i++) {
-    if (input(op, i)->data) {
-      late_violation("op_support: input %u comes with a host pointer", i);
-    }
-  }
   bool known =
       op->op != 0 && (op->op == names->matmul || op->op == names->add || op->op == names->relu ||
                       op->op == names->copy || (op->op == names->mul && device->index == 1));
@@ -225,6 +215,21 @@ int32_t late_op_support(void *handle, const mt_op_v1 *op, mt_support_v1 *support
                                  : support_elementwise(op, support, op->op == names->relu ? 1 : 2);
 }
 
+int32_t late_op_support(void *handle, const mt_op_v1 *op, mt_support_v1 *support) {
+  const late_device *device = handle;
+  late_check_process(device->instance);
+  if (op->output_count != 1 || op->operand_stride < sizeof(mt_operand_v1)) {
+    late_violation("op_support: %u outputs, stride %u", op->output_count, op->operand_stride);
+    return refuse(support, "not a valid description");
+  }
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    if (input(op, i)->data || input(op, i)->buffer) {
+      late_violation("op_support: input %u comes with data", i);
+    }
+  }
+  return answer(device, op, support);
+}
+
 /* ---- finding operands ---------------------------------------------------------------------------
  */
 
@@ -237,11 +242,23 @@ static uint64_t span(const mt_operand_v1 *operand) {
   return (uint64_t)((last / LATE_Q8_ELEMENTS + blocks) * LATE_Q8_BYTES);
 }
 
-/* Where the operand is in device memory; its buffer is noted in the command. NULL: it breaks
- * a rule. */
+/* Host memory, when the device works on that. */
+static void *locate_on_host(const mt_operand_v1 *operand) {
+  static char nothing[1];
+  if (operand->buffer || (!operand->data && span(operand) > 0)) {
+    late_violation("op: an operand is not in host memory");
+    return NULL;
+  }
+  return operand->data ? operand->data : nothing;
+}
+
+/* Where the operand is; its buffer is noted in the command. NULL: it breaks a rule. */
 static void *locate(const late_device *device, const mt_operand_v1 *operand, bool written,
                     late_command *command) {
   late_buffer *buffer = operand->buffer;
+  if (device->instance->config.host_pointers != 0) {
+    return locate_on_host(operand);
+  }
   if (operand->data || !late_range_ok(device, buffer, operand->byte_offset, span(operand), "op")) {
     late_violation("op: an operand is not in a buffer of device %u", device->index);
     return NULL;
@@ -315,7 +332,7 @@ int32_t late_execute(void *handle, void *plan_handle, const mt_op_v1 *op, uint64
   late_device *device = queue->device;
   late_plan *plan = plan_handle;
   mt_support_v1 support = {.struct_size = sizeof(support)};
-  late_op_support(device, op, &support);
+  answer(device, op, &support);
   if (support.answer != MT_ABI_SUPPORT_YES || !!plan != !!support.wants_prepare) {
     late_violation("execute: of what op_support does not take, or the plan is %s",
                    plan ? "one too many" : "missing");
@@ -349,25 +366,22 @@ int32_t late_execute(void *handle, void *plan_handle, const mt_op_v1 *op, uint64
 /* A copy of the constant right operand: its content must be there by now. */
 static bool pack(late_device *device, const mt_operand_v1 *b, late_plan *plan) {
   const mt_host_v1 *host = device->instance->host;
-  late_buffer *buffer = b->buffer;
-  uint64_t bytes = span(b);
-  if (!late_range_ok(device, buffer, b->byte_offset, bytes, "prepare")) {
-    return true;
-  }
-  plan->packed = host->alloc(host->ctx, bytes, LATE_ALIGNMENT);
-  if (!plan->packed) {
-    return false;
+  late_command probe = {0}; /* notes the buffer */
+  const void *data = locate(device, b, false, &probe);
+  plan->packed = host->alloc(host->ctx, span(b), LATE_ALIGNMENT);
+  if (!plan->packed || !data) {
+    return plan->packed != NULL;
   }
   pthread_mutex_lock(&device->lock);
-  bool pending = buffer->writers > 0;
+  bool pending = probe.buffers > 0 && probe.buffer[0]->writers > 0;
   device->count.packs++;
   pthread_mutex_unlock(&device->lock);
   if (pending) {
     late_violation("prepare: the constant operand is still to be written");
-    memset(plan->packed, 0, bytes);
+    memset(plan->packed, 0, span(b));
     return true;
   }
-  memcpy(plan->packed, buffer->data + b->byte_offset, bytes);
+  memcpy(plan->packed, data, span(b));
   return true;
 }
 
@@ -375,7 +389,7 @@ int32_t late_prepare(void *handle, const mt_op_v1 *op, void **out, mt_message_v1
   late_device *device = handle;
   mt_support_v1 support = {.struct_size = sizeof(support)};
   *out = NULL;
-  late_op_support(device, op, &support);
+  answer(device, op, &support);
   if (support.answer != MT_ABI_SUPPORT_YES || !support.wants_prepare) {
     late_violation("prepare: of what op_support does not take so");
     return late_say(msg, MT_ABI_ERR_INVALID_ARGUMENT, "prepare: not supported");

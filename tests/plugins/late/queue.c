@@ -267,6 +267,9 @@ static int32_t give(late_queue *queue, late_command *command, uint64_t *counter,
   if (!command) {
     return late_say(msg, MT_ABI_ERR_OUT_OF_MEMORY, "a command");
   }
+  if (queue->device->instance->config.host_pointers != 0) {
+    late_violation("a transfer on a device that works on host memory");
+  }
   int32_t code = late_submit(queue, command, point, msg);
   if (code == MT_ABI_OK) {
     pthread_mutex_lock(&queue->device->lock);
