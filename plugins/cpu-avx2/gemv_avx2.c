@@ -43,8 +43,8 @@ void avx2_gemv_rows(int64_t k, int64_t n, const float *x, const float *b, int64_
 /* ---- dot products ---- */
 enum { DOT_ROWS = 4, DOT_COLS = 8 };
 
-/* A tile of rows x cols dot products, each one vector of partial sums: as many as fit in the
- * registers. Both counts are constants where this is inlined. */
+/* y += a tile of rows x cols dot products, each one vector of partial sums: as many as fit in
+ * the registers. Both counts are constants where this is inlined. */
 AVX2_INLINE void dot_tile(int rows, int cols, int64_t k, const float *a, int64_t a_row,
                           const float *b, int64_t b_row, float *y, int64_t y_row) {
   __m256 acc[DOT_ROWS][DOT_COLS];
@@ -77,12 +77,12 @@ AVX2_INLINE void dot_tile(int rows, int cols, int64_t k, const float *a, int64_t
   }
   for (int i = 0; i < rows; i++) {
     for (int j = 0; j < cols; j++) {
-      y[i * y_row + j] = horizontal_sum(acc[i][j]);
+      y[i * y_row + j] += horizontal_sum(acc[i][j]);
     }
   }
 }
 
-/* All of b for `rows` rows of a, `cols` at a time. */
+/* n columns for `rows` rows of a, `cols` at a time. */
 #define DOT_PANEL(rows, cols)                                                                      \
   static void dot_panel_##rows(int64_t n, int64_t k, const float *a, int64_t a_row,                \
                                const float *b, int64_t b_row, float *y, int64_t y_row) {           \
@@ -99,23 +99,35 @@ DOT_PANEL(2, 4)
 DOT_PANEL(3, 4)
 DOT_PANEL(4, 3)
 
-enum { DOT_BLOCK = 12 }; /* columns of b that stay in L1 or L2 until all rows are done */
+static void dot_rows(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, const float *b,
+                     int64_t b_row, float *y, int64_t y_row) {
+  for (int64_t i = 0; i < m; i += DOT_ROWS) {
+    const float *x = a + i * a_row;
+    float *to = y + i * y_row;
+    switch (m - i) {
+    case 1: dot_panel_1(n, k, x, a_row, b, b_row, to, y_row); break;
+    case 2: dot_panel_2(n, k, x, a_row, b, b_row, to, y_row); break;
+    case 3: dot_panel_3(n, k, x, a_row, b, b_row, to, y_row); break;
+    default: dot_panel_4(n, k, x, a_row, b, b_row, to, y_row); break;
+    }
+  }
+}
+
+enum { DOT_BLOCK = 24, DOT_DEPTH = 512 }; /* of b and of a: what stays in L1 */
 
 void avx2_dots(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, const float *b,
                int64_t b_row, float *y, int64_t y_row) {
-  int64_t block = m <= DOT_ROWS ? n : DOT_BLOCK;
-  for (int64_t j = 0; j < n; j += block) {
-    int64_t cols = n - j < block ? n - j : block;
-    const float *w = b + j * b_row;
-    for (int64_t i = 0; i < m; i += DOT_ROWS) {
-      const float *x = a + i * a_row;
-      float *to = y + i * y_row + j;
-      switch (m - i) {
-      case 1: dot_panel_1(cols, k, x, a_row, w, b_row, to, y_row); break;
-      case 2: dot_panel_2(cols, k, x, a_row, w, b_row, to, y_row); break;
-      case 3: dot_panel_3(cols, k, x, a_row, w, b_row, to, y_row); break;
-      default: dot_panel_4(cols, k, x, a_row, w, b_row, to, y_row); break;
-      }
+  int64_t depth = m == 1 ? k : DOT_DEPTH;
+  for (int64_t i = 0; i < m; i++) {
+    for (int64_t j = 0; j < n; j++) {
+      y[i * y_row + j] = 0.0f;
+    }
+  }
+  for (int64_t j = 0; j < n; j += DOT_BLOCK) {
+    int64_t cols = n - j < DOT_BLOCK ? n - j : DOT_BLOCK;
+    for (int64_t p = 0; p < k; p += depth) {
+      dot_rows(m, cols, k - p < depth ? k - p : depth, a + p, a_row, b + j * b_row + p, b_row,
+               y + j, y_row);
     }
   }
 }

@@ -14,6 +14,8 @@
 
 #include <stdatomic.h>
 
+enum { IN_PLACE_ROWS = 512 };
+
 typedef struct blocking {
   int64_t kc, mc, nc;
   bool pack_a, pack_b;
@@ -21,32 +23,16 @@ typedef struct blocking {
   int64_t b_floats;
 } blocking;
 
-/* Rows of length `row` floats, `count` of them, 64 bytes of each: do they stay in a cache
- * of `sets` sets and 8 ways or more? A stride of a large power of two maps them all to
- * a few sets. */
-static bool stays_in_l1(int64_t row, int64_t count) {
-  int64_t lines = row * (int64_t)sizeof(float) / CPU_CACHE_LINE;
-  if (row * (int64_t)sizeof(float) % CPU_CACHE_LINE != 0) {
-    return true;
-  }
-  int64_t sets = 64;
-  while (sets > 1 && lines % 2 == 0) {
-    lines /= 2;
-    sets /= 2;
-  }
-  return count <= sets * 8;
-}
-
-static void choose_packing(const cpu_plugin *plugin, const cpu_matmul *p, blocking *b) {
-  const cpu_gemm_kernels *gemm = &plugin->kernels->gemm;
-  int64_t l2 = plugin->host->l2_bytes ? (int64_t)plugin->host->l2_bytes : 256 * 1024;
-  int64_t panels = (p->m + gemm->mr - 1) / gemm->mr;
-  bool small = (p->m + p->n) * p->k * (int64_t)sizeof(float) <= l2 / 2;
-  /* Packing B pays when enough tiles read it. */
-  bool b_in_place =
-      p->b && p->b_col == 1 && small && (panels < 4 || stays_in_l1(p->b_row, cpu_min(b->kc, p->k)));
+/* A whose k is adjacent is read in place: its rows stream well and packing them would cost
+ * more than it saves. B in place touches one line for each step of k, which is fine from
+ * L2 for as long as few rows of tiles come back to it. */
+static void choose_packing(const cpu_plugin *plugin, const cpu_matmul *p, int64_t l2, blocking *b) {
+  int64_t budget = l2 / 2 / (int64_t)sizeof(float);
+  bool b_in_place = p->b && p->b_col == 1 && p->m <= IN_PLACE_ROWS && p->n * p->k <= budget;
+  bool a_in_place = p->a_col == 1 || (p->a_row == 1 && p->m * p->k <= budget / 4) ||
+                    (p->a_row == 1 && p->n <= plugin->kernels->gemm.nr);
   b->pack_b = !p->packed && !b_in_place;
-  b->pack_a = !(small || p->n <= 2 * gemm->nr) || (p->a_row != 1 && p->a_col != 1);
+  b->pack_a = !a_in_place;
 }
 
 static blocking choose_blocking(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads) {
@@ -56,20 +42,21 @@ static blocking choose_blocking(const cpu_plugin *plugin, const cpu_matmul *p, u
   int64_t l2 = host->l2_bytes ? (int64_t)host->l2_bytes : 256 * 1024;
   int64_t l3 = host->l3_bytes ? (int64_t)host->l3_bytes : 2 * 1024 * 1024;
   blocking b;
-  /* Half of L1 for the strip of B, half of L2 for the block of A, a part of L3 for B. */
-  int64_t kc = cpu_max(l1 / 2 / (gemm->nr * (int64_t)sizeof(float)) / 8 * 8, 64);
+  /* Half of L1 for the strip of B, an eighth of L2 for the block of A, a part of L3 for B. */
+  int64_t kc = l1 / 2 / (gemm->nr * (int64_t)sizeof(float)) / 8 * 8;
+  kc = cpu_max(cpu_min(kc, 256), 64);
   int64_t parts = cpu_max((p->k + kc - 1) / kc, 1);
   b.kc = cpu_max(cpu_round_up((p->k + parts - 1) / parts, 8), 8);
-  b.mc = cpu_max(l2 / 2 / (b.kc * (int64_t)sizeof(float)) / gemm->mr, 1) * gemm->mr;
-  b.nc = cpu_max(cpu_min(l3 / 4, 8 * 1024 * 1024) / (b.kc * (int64_t)sizeof(float)) / gemm->nr, 1) *
-         gemm->nr;
-  b.nc = cpu_min(b.nc, cpu_round_up(p->n, gemm->nr));
+  int64_t mc = l2 / 8 / (b.kc * (int64_t)sizeof(float));
+  b.mc = cpu_max(cpu_min(mc, 192), 96) / gemm->mr * gemm->mr;
+  int64_t nc = cpu_min(l3 / 4, 8 * 1024 * 1024) / (b.kc * (int64_t)sizeof(float));
+  b.nc = cpu_min(cpu_max(nc / gemm->nr, 1) * gemm->nr, cpu_round_up(p->n, gemm->nr));
   int64_t share = (p->m + threads - 1) / threads;
   if (threads > 1) {
     share = cpu_max((p->m + 4 * (int64_t)threads - 1) / (4 * (int64_t)threads), 8 * gemm->mr);
   }
   b.mc = cpu_min(b.mc, cpu_round_up(share, gemm->mr));
-  choose_packing(plugin, p, &b);
+  choose_packing(plugin, p, l2, &b);
   b.a_floats = b.pack_a ? cpu_round_up(b.mc * b.kc, 16) : 0;
   b.b_floats = b.pack_b ? b.nc * b.kc : 0;
   return b;
@@ -106,21 +93,51 @@ static void pack_blocks(const pack_job *job, int64_t j, int width, float *dst) {
   }
 }
 
-static void pack_strips(void *arg, uint32_t task) {
-  const pack_job *job = arg;
+enum { GROUP_STRIPS = 16, GROUP_ROWS = 16 };
+
+/* Strips [from, to) of B from rows in memory: a few rows at a time across all strips, so that
+ * memory is read in long runs. */
+static void pack_across(const pack_job *job, int64_t from, int64_t to) {
   const cpu_matmul *p = job->p;
   const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
-  int64_t strips = (job->width + gemm->nr - 1) / gemm->nr;
+  for (int64_t row = 0; row < job->depth; row += GROUP_ROWS) {
+    int64_t rows = cpu_min(GROUP_ROWS, job->depth - row);
+    for (int64_t j = from * gemm->nr; j < to * gemm->nr; j += gemm->nr) {
+      int width = (int)cpu_min(gemm->nr, job->width - j);
+      const float *src = p->b + (job->p0 + row) * p->b_row + job->j0 + j;
+      gemm->pack(rows, width, gemm->nr, src, 1, p->b_row,
+                 job->dst + j * job->depth + row * gemm->nr);
+    }
+  }
+}
+
+static void pack_strip(const pack_job *job, int64_t strip) {
+  const cpu_matmul *p = job->p;
+  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  int64_t j = strip * gemm->nr;
+  int width = (int)cpu_min(gemm->nr, job->width - j);
+  float *dst = job->dst + j * job->depth;
+  if (p->blocks) {
+    pack_blocks(job, job->j0 + j, width, dst);
+  } else {
+    const float *src = p->b + job->p0 * p->b_row + (job->j0 + j) * p->b_col;
+    gemm->pack(job->depth, width, gemm->nr, src, p->b_col, p->b_row, dst);
+  }
+}
+
+static void pack_strips(void *arg, uint32_t task) {
+  const pack_job *job = arg;
+  int64_t nr = job->plugin->kernels->gemm.nr;
+  int64_t strips = (job->width + nr - 1) / nr;
+  int64_t strip = cpu_share(strips, task, job->tasks);
   int64_t end = cpu_share(strips, task + 1, job->tasks);
-  for (int64_t strip = cpu_share(strips, task, job->tasks); strip < end; strip++) {
-    int64_t j = strip * gemm->nr;
-    int width = (int)cpu_min(gemm->nr, job->width - j);
-    float *dst = job->dst + j * job->depth;
-    if (p->blocks) {
-      pack_blocks(job, job->j0 + j, width, dst);
+  while (strip < end) {
+    if (job->p->b && job->p->b_col == 1) {
+      int64_t to = cpu_min(strip + GROUP_STRIPS, end);
+      pack_across(job, strip, to);
+      strip = to;
     } else {
-      const float *src = p->b + job->p0 * p->b_row + (job->j0 + j) * p->b_col;
-      gemm->pack(job->depth, width, gemm->nr, src, p->b_col, p->b_row, dst);
+      pack_strip(job, strip++);
     }
   }
 }

@@ -7,7 +7,12 @@
  */
 #include "cpu.h"
 
-enum { DOTS_ROWS = 8, COLUMNS = 1024, DOTS_COLUMNS = 96 };
+enum {
+  FEW_ROWS = 8,
+  CHUNK = 4096,     /* results of a chunk, on the stack */
+  DOT_COLUMNS = 96, /* of a chunk of dot products */
+  SUM_DEPTH = 8     /* rows of B that all rows of A are done with before the next: L1 */
+};
 
 /* a's rows as they are, when k is adjacent */
 static bool rows_adjacent(const cpu_matmul *p) {
@@ -15,7 +20,7 @@ static bool rows_adjacent(const cpu_matmul *p) {
 }
 
 static bool sums_rows(const cpu_matmul *p) {
-  return p->m == 1 && p->b && p->b_col == 1 && (p->n > 1 || p->b_row != 1);
+  return p->m <= FEW_ROWS && p->b && p->b_col == 1 && (p->n > 1 || p->b_row != 1);
 }
 
 bool cpu_few_rows(const cpu_plugin *plugin, const cpu_matmul *p) {
@@ -25,7 +30,7 @@ bool cpu_few_rows(const cpu_plugin *plugin, const cpu_matmul *p) {
   if (p->blocks) {
     return p->m <= plugin->kernels->gemm.q8_0_rows;
   }
-  return sums_rows(p) || (p->m <= DOTS_ROWS && p->b_row == 1);
+  return sums_rows(p) || (p->m <= FEW_ROWS && p->b_row == 1);
 }
 
 uint64_t cpu_few_rows_scratch(const cpu_matmul *p) {
@@ -42,19 +47,32 @@ typedef struct few_job {
   uint32_t tasks;
 } few_job;
 
+/* values[i][j] = sum over p of a[i][p] b[p][j] */
+static void sum_rows(const few_job *job, int64_t j, int64_t n, float *values) {
+  const cpu_matmul *p = job->p;
+  for (int64_t i = 0; i < p->m * job->columns; i++) {
+    values[i] = 0.0f;
+  }
+  int64_t depth = p->m == 1 ? p->k : SUM_DEPTH;
+  for (int64_t at = 0; at < p->k; at += depth) {
+    for (int64_t i = 0; i < p->m; i++) {
+      job->plugin->kernels->gemm.gemv_rows(cpu_min(depth, p->k - at), n,
+                                           job->a + i * job->a_row + at, p->b + at * p->b_row + j,
+                                           p->b_row, values + i * job->columns);
+    }
+  }
+}
+
 static void run_chunk(const few_job *job, int64_t j, int64_t n) {
   const cpu_matmul *p = job->p;
   const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
-  float values[COLUMNS];
+  float values[CHUNK];
   int64_t row = job->columns;
   if (p->blocks) {
     gemm->q8_0_dots((int)p->m, n, p->k, job->a, job->a_row, p->blocks + j * p->blocks_col,
                     p->blocks_col, values, row);
   } else if (sums_rows(p)) {
-    for (int64_t i = 0; i < n; i++) {
-      values[i] = 0.0f;
-    }
-    gemm->gemv_rows(p->k, n, job->a, p->b + j, p->b_row, values);
+    sum_rows(job, j, n, values);
   } else {
     gemm->dots(p->m, n, p->k, job->a, job->a_row, p->b + j * p->b_col, p->b_col, values, row);
   }
@@ -83,7 +101,7 @@ void cpu_few_rows_run(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t th
     job.a = scratch;
     job.a_row = p->k;
   }
-  job.columns = sums_rows(p) ? COLUMNS : DOTS_COLUMNS;
+  job.columns = sums_rows(p) ? (p->m == 1 ? 1024 : CHUNK / FEW_ROWS) : DOT_COLUMNS;
   job.finish = (cpu_finish){p->alpha, p->beta, p->bias, p->activation};
   /* Bound by reading B: its elements are the work. */
   job.tasks = threads > 1 ? cpu_task_count(plugin, (double)p->n * (double)p->k, 32768.0) : 1;
