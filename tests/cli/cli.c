@@ -15,7 +15,17 @@ extern char **environ;
 
 static char folder[64];
 
+/* Settings of whoever runs the tests; where the plugins are stays. */
+static void forget_settings(void) {
+  static const char *const names[] = {"MECANTENSOR_BACKEND", "MECANTENSOR_LOG",
+                                      "MECANTENSOR_NUM_THREADS", "MECANTENSOR_PLUGINS"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    unsetenv(names[i]);
+  }
+}
+
 void enter_folder(void) {
+  forget_settings();
   strcpy(folder, "/tmp/mecantensor-cli-XXXXXX");
   ck_assert_ptr_nonnull(mkdtemp(folder));
   ck_assert_int_eq(chdir(folder), 0);
@@ -109,8 +119,8 @@ static int spawn_and_wait(cli_output output, char **argv) {
 }
 
 cli_result run_cli(cli_output output, const char *const *arguments) {
-  const char *program = getenv("MECANTENSOR_CLI");
-  ck_assert_msg(program != NULL, "MECANTENSOR_CLI must name the command");
+  const char *program = getenv("MT_TEST_CLI");
+  ck_assert_msg(program != NULL, "MT_TEST_CLI must name the command");
   char *argv[32] = {(char *)program};
   for (size_t i = 0; arguments[i] != NULL; i++) {
     ck_assert_uint_lt(i + 2, sizeof(argv) / sizeof(argv[0]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli.h - runs the built mecantensor command (MECANTENSOR_CLI) in a temporary folder. */
+/* cli.h - runs the built mecantensor command (MT_TEST_CLI) in a temporary folder. */
 #ifndef MT_TESTS_CLI_H
 #define MT_TESTS_CLI_H
 

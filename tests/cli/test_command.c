@@ -35,7 +35,7 @@ END_TEST
 
 /* Every option in the help of a command is in the completion and in the man page. */
 START_TEST(test_options_are_documented) {
-  const char *folder = getenv("MECANTENSOR_CLI_SOURCE");
+  const char *folder = getenv("MT_TEST_CLI_SOURCE");
   char path[4096];
   ck_assert_ptr_nonnull(folder);
   snprintf(path, sizeof(path), "%s/completion.bash", folder);

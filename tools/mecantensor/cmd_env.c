@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 extern char **environ;
 
@@ -131,6 +132,42 @@ static void threads_effect(FILE *out, const findings *found, const char *value) 
   }
 }
 
+static void probe_effect(FILE *out, const findings *found, const char *value) {
+  (void)found;
+  if (value != NULL && strcmp(value, "direct") == 0) {
+    fputs("plugins are opened without a trial\n", out);
+  } else if (value != NULL && strcmp(value, "helper") != 0) {
+    fputs("ignored: expected helper or direct\n", out);
+  }
+}
+
+static void helper_effect(FILE *out, const findings *found, const char *value) {
+  (void)found;
+  const char *path = value == NULL ? MT_LIBEXECDIR "/mecantensor-probe" : value;
+  put_escaped(out, path);
+  if (path[0] != '/') {
+    fputs(": not used, the path is not absolute; plugins are opened without a trial\n", out);
+  } else if (access(path, X_OK) != 0) {
+    fputs(": cannot be run; plugins are opened without a trial\n", out);
+  } else {
+    fputs(": can be run\n", out);
+  }
+}
+
+static void config_effect(FILE *out, const findings *found, const char *value) {
+  (void)found;
+  char *folder = NULL;
+  const char *root = value == NULL || value[0] != '/' ? MT_SYSCONFDIR "/mecantensor" : value;
+  if (asprintf(&folder, "%s/plugins.d", root) < 0) {
+    die_memory();
+  }
+  if (root != value && value != NULL) {
+    fputs("ignored: the path is not absolute\n", out);
+  }
+  path_line(out, folder);
+  free(folder);
+}
+
 static const variable variables[] = {
     {"MECANTENSOR_BACKEND", "which backends run operations, in order", "auto", backend_effect},
     {"MECANTENSOR_PLUGIN_PATH", "folders searched for plugins first, ':' between", "none",
@@ -143,19 +180,29 @@ static const variable variables[] = {
     {"MECANTENSOR_NUM_THREADS", "threads of the process's pool", "one for each CPU",
      threads_effect},
     {"MECANTENSOR_PROBE", "how plugins are tried out: in a helper process, or directly", "helper",
-     NULL},
+     probe_effect},
     {"MECANTENSOR_PROBE_TIMEOUT_MS", "time limit of the helper process", "10000", NULL},
-    {"MECANTENSOR_PROBE_HELPER", "the helper program", MT_LIBEXECDIR "/mecantensor-probe", NULL},
-    {"MECANTENSOR_CONFIG_DIR", "folder with plugins.d/*.conf", MT_SYSCONFDIR "/mecantensor", NULL},
+    {"MECANTENSOR_PROBE_HELPER", "the helper program", MT_LIBEXECDIR "/mecantensor-probe",
+     helper_effect},
+    {"MECANTENSOR_CONFIG_DIR", "folder with plugins.d/*.conf", MT_SYSCONFDIR "/mecantensor",
+     config_effect},
 };
 enum { VARIABLES = sizeof(variables) / sizeof(variables[0]) };
 
 /* ---- finding out ---------------------------------------------------------------------------- */
+static void be_quiet(void *user, mt_log_level level, const char *topic, const char *message) {
+  (void)user;
+  (void)level;
+  (void)topic;
+  (void)message;
+}
+
 /* Replaces *rt when it works; else returns the error, allocated. */
-static char *try_runtime(const char *backend, const char *log, mt_runtime **rt) {
+static char *try_runtime(const char *backend, const char *log, mt_log_fn log_fn, mt_runtime **rt) {
   mt_runtime_options options = MT_RUNTIME_OPTIONS_INIT;
   options.backend = backend;
   options.log = log;
+  options.log_fn = log_fn;
   mt_runtime *fresh = NULL;
   if (mt_runtime_create(&options, &fresh) != MT_OK) {
     return need_memory(strdup(mt_last_error()));
@@ -167,10 +214,12 @@ static char *try_runtime(const char *backend, const char *log, mt_runtime **rt) 
 
 static findings find_out(void) {
   findings found = {0};
-  found.general_error = try_runtime("auto", "none", &found.rt);
+  found.general_error = try_runtime("auto", "none", be_quiet, &found.rt);
   if (found.general_error == NULL) {
-    found.log_error = try_runtime("auto", NULL, &found.rt);
-    found.backend_error = try_runtime(NULL, found.log_error == NULL ? NULL : "none", &found.rt);
+    found.log_error = try_runtime("auto", NULL, be_quiet, &found.rt);
+    /* This one speaks: values that are ignored are told as warnings. */
+    const char *log = found.log_error == NULL ? NULL : "warn";
+    found.backend_error = try_runtime(NULL, log, NULL, &found.rt);
     if (mt_runtime_probe_all(found.rt) != MT_OK) {
       cli_fail_library(EXIT_FAILED);
     }
