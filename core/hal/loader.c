@@ -214,13 +214,18 @@ static void unlock_loader(void) {
   pthread_mutex_unlock(&loader.lock);
 }
 
-static void set_up(void) {
+static void init_lock(void) {
   pthread_mutexattr_t recursive;
   pthread_mutexattr_init(&recursive);
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&loader.lock, &recursive);
   pthread_mutexattr_destroy(&recursive);
-  pthread_atfork(lock_loader, unlock_loader, unlock_loader);
+}
+
+/* The child makes the lock anew: its thread has another number than the one that holds it. */
+static void set_up(void) {
+  init_lock();
+  pthread_atfork(lock_loader, unlock_loader, init_lock);
 }
 
 static bool same_content(const loaded_module *module, const struct stat *info) {
