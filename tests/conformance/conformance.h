@@ -33,7 +33,7 @@ typedef enum conf_fill_kind {
   CONF_INTEGERS, /* whole numbers lo .. hi: results are exact in any order */
   CONF_UNIFORM,  /* lo .. hi */
   CONF_BITS,     /* any bit pattern (integers), wide magnitudes (floats) */
-  CONF_SPECIALS, /* NaN, infinities, zeros of both signs, denormals, largest ... */
+  CONF_SPECIALS, /* NaN, infinities, zeros of both signs, denormals, largest; lo for -infinity */
   CONF_SPARKS,   /* integers with a NaN or infinity here and there */
 } conf_fill_kind;
 
@@ -64,7 +64,7 @@ typedef struct conf {
   long number;      /* of the case, from 1 */
   conf_cell *cell;  /* counts go here */
   int reports_left; /* failures still to be printed */
-  bool broken;      /* no memory, no reference: the run means nothing */
+  bool broken;      /* no memory: the run means nothing */
 } conf;
 
 void conf_seed(conf *c, uint64_t seed);

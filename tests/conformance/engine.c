@@ -323,7 +323,7 @@ void conf_check(conf *c, conf_case *k) {
     }
     if (status == MT_OK) {
       run_backend(&a);
-    } else {
+    } else if (status == MT_ERR_OUT_OF_MEMORY) {
       c->broken = true;
     }
   }
