@@ -60,6 +60,9 @@ AVX2_INLINE void dot_tile(int rows, int cols, int64_t k, const float *a, int64_t
       x[i] = _mm256_loadu_ps(a + i * a_row + p);
     }
     for (int j = 0; j < cols; j++) {
+      if (rows > 1) { /* the next tile's: few streams at a time leave memory idle */
+        _mm_prefetch((const char *)(b + (j + cols) * b_row + p), _MM_HINT_T0);
+      }
       __m256 w = _mm256_loadu_ps(b + j * b_row + p);
       for (int i = 0; i < rows; i++) {
         fma_into(&acc[i][j], x[i], w);

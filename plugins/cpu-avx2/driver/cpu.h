@@ -216,6 +216,9 @@ void cpu_gemm(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads, v
 uint64_t cpu_gemm_packed_bytes(const cpu_plugin *plugin, const cpu_matmul *p);
 void cpu_gemm_pack_b(const cpu_plugin *plugin, const cpu_matmul *p, float *packed);
 
+/* Up to so large B is read in place, from L2. */
+int64_t cpu_in_place_floats(const cpu_plugin *plugin);
+
 bool cpu_few_rows(const cpu_plugin *plugin, const cpu_matmul *p);
 uint64_t cpu_few_rows_scratch(const cpu_matmul *p);
 void cpu_few_rows_run(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads,

@@ -23,11 +23,19 @@ typedef struct blocking {
   int64_t b_floats;
 } blocking;
 
+static int64_t l2_bytes(const cpu_plugin *plugin) {
+  return plugin->host->l2_bytes ? (int64_t)plugin->host->l2_bytes : 256 * 1024;
+}
+
+int64_t cpu_in_place_floats(const cpu_plugin *plugin) {
+  return l2_bytes(plugin) / 2 / (int64_t)sizeof(float);
+}
+
 /* A whose k is adjacent is read in place: its rows stream well and packing them would cost
  * more than it saves. B in place touches one line for each step of k, which is fine from
  * L2 for as long as few rows of tiles come back to it. */
-static void choose_packing(const cpu_plugin *plugin, const cpu_matmul *p, int64_t l2, blocking *b) {
-  int64_t budget = l2 / 2 / (int64_t)sizeof(float);
+static void choose_packing(const cpu_plugin *plugin, const cpu_matmul *p, blocking *b) {
+  int64_t budget = cpu_in_place_floats(plugin);
   bool b_in_place = p->b && p->b_col == 1 && p->m <= IN_PLACE_ROWS && p->n * p->k <= budget;
   bool a_in_place = p->a_col == 1 || (p->a_row == 1 && p->m * p->k <= budget / 4) ||
                     (p->a_row == 1 && p->n <= plugin->kernels->gemm.nr);
@@ -39,7 +47,7 @@ static blocking choose_blocking(const cpu_plugin *plugin, const cpu_matmul *p, u
   const cpu_gemm_kernels *gemm = &plugin->kernels->gemm;
   const mt_host_v1 *host = plugin->host;
   int64_t l1 = host->l1d_bytes ? (int64_t)host->l1d_bytes : 32 * 1024;
-  int64_t l2 = host->l2_bytes ? (int64_t)host->l2_bytes : 256 * 1024;
+  int64_t l2 = l2_bytes(plugin);
   int64_t l3 = host->l3_bytes ? (int64_t)host->l3_bytes : 2 * 1024 * 1024;
   blocking b;
   /* Half of L1 for the strip of B, an eighth of L2 for the block of A, a part of L3 for B. */
@@ -56,7 +64,7 @@ static blocking choose_blocking(const cpu_plugin *plugin, const cpu_matmul *p, u
     share = cpu_max((p->m + 4 * (int64_t)threads - 1) / (4 * (int64_t)threads), 8 * gemm->mr);
   }
   b.mc = cpu_min(b.mc, cpu_round_up(share, gemm->mr));
-  choose_packing(plugin, p, l2, &b);
+  choose_packing(plugin, p, &b);
   b.a_floats = b.pack_a ? cpu_round_up(b.mc * b.kc, 16) : 0;
   b.b_floats = b.pack_b ? b.nc * b.kc : 0;
   return b;

@@ -8,10 +8,13 @@
 #include "cpu.h"
 
 enum {
-  FEW_ROWS = 8,
-  CHUNK = 4096,     /* results of a chunk, on the stack */
+  DOT_ROWS = 8,     /* more rows: packing B pays */
+  SUM_ROWS = 24,    /* the same, where B's columns are adjacent */
+  COLUMNS = 512,    /* of a chunk of sums ... */
+  VECTOR = 1024,    /* ... for a single row */
   DOT_COLUMNS = 96, /* of a chunk of dot products */
-  SUM_DEPTH = 8     /* rows of B that all rows of A are done with before the next: L1 */
+  SUM_DEPTH = 32,   /* rows of B that are read side by side */
+  CHUNK = SUM_ROWS * COLUMNS
 };
 
 /* a's rows as they are, when k is adjacent */
@@ -19,8 +22,12 @@ static bool rows_adjacent(const cpu_matmul *p) {
   return p->a_col == 1 || p->k == 1;
 }
 
-static bool sums_rows(const cpu_matmul *p) {
-  return p->m <= FEW_ROWS && p->b && p->b_col == 1 && (p->n > 1 || p->b_row != 1);
+/* Several rows: only where the micro-kernel would have to fetch B from beyond L2. */
+static bool sums_rows(const cpu_plugin *plugin, const cpu_matmul *p) {
+  if (!p->b || p->b_col != 1 || (p->n == 1 && p->b_row == 1)) {
+    return false;
+  }
+  return p->m == 1 || (p->m <= SUM_ROWS && p->n * p->k > cpu_in_place_floats(plugin));
 }
 
 bool cpu_few_rows(const cpu_plugin *plugin, const cpu_matmul *p) {
@@ -30,7 +37,7 @@ bool cpu_few_rows(const cpu_plugin *plugin, const cpu_matmul *p) {
   if (p->blocks) {
     return p->m <= plugin->kernels->gemm.q8_0_rows;
   }
-  return sums_rows(p) || (p->m <= FEW_ROWS && p->b_row == 1);
+  return sums_rows(plugin, p) || (p->m <= DOT_ROWS && p->b_row == 1);
 }
 
 uint64_t cpu_few_rows_scratch(const cpu_matmul *p) {
@@ -47,18 +54,32 @@ typedef struct few_job {
   uint32_t tasks;
 } few_job;
 
-/* values[i][j] = sum over p of a[i][p] b[p][j] */
-static void sum_rows(const few_job *job, int64_t j, int64_t n, float *values) {
+/* One row: values += whole rows of B. */
+static void sum_vector(const few_job *job, int64_t j, int64_t n, float *values) {
   const cpu_matmul *p = job->p;
-  for (int64_t i = 0; i < p->m * job->columns; i++) {
+  for (int64_t i = 0; i < n; i++) {
     values[i] = 0.0f;
   }
-  int64_t depth = p->m == 1 ? p->k : SUM_DEPTH;
-  for (int64_t at = 0; at < p->k; at += depth) {
-    for (int64_t i = 0; i < p->m; i++) {
-      job->plugin->kernels->gemm.gemv_rows(cpu_min(depth, p->k - at), n,
-                                           job->a + i * job->a_row + at, p->b + at * p->b_row + j,
-                                           p->b_row, values + i * job->columns);
+  job->plugin->kernels->gemm.gemv_rows(p->k, n, job->a, p->b + j, p->b_row, values);
+}
+
+/* Some rows: the micro-kernel on B in place, a few of its rows at a time, so that memory is
+ * read in long runs. */
+static void sum_rows(const few_job *job, int64_t j, int64_t n, float *values) {
+  const cpu_matmul *p = job->p;
+  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  cpu_gemm_strip strip = {.m = p->m, .a_row = job->a_row, .a_col = 1, .b_row = p->b_row};
+  strip.a_step = gemm->mr * job->a_row;
+  strip.c_row = job->columns;
+  for (int64_t at = 0; at < p->k; at += SUM_DEPTH) {
+    strip.k = cpu_min(SUM_DEPTH, p->k - at);
+    strip.a = job->a + at;
+    strip.accumulate = at > 0;
+    for (int64_t column = 0; column < n; column += gemm->nr) {
+      strip.n = (int)cpu_min(gemm->nr, n - column);
+      strip.b = p->b + at * p->b_row + j + column;
+      strip.c = values + column;
+      gemm->strip(&strip);
     }
   }
 }
@@ -71,7 +92,9 @@ static void run_chunk(const few_job *job, int64_t j, int64_t n) {
   if (p->blocks) {
     gemm->q8_0_dots((int)p->m, n, p->k, job->a, job->a_row, p->blocks + j * p->blocks_col,
                     p->blocks_col, values, row);
-  } else if (sums_rows(p)) {
+  } else if (sums_rows(job->plugin, p) && p->m == 1) {
+    sum_vector(job, j, n, values);
+  } else if (sums_rows(job->plugin, p)) {
     sum_rows(job, j, n, values);
   } else {
     gemm->dots(p->m, n, p->k, job->a, job->a_row, p->b + j * p->b_col, p->b_col, values, row);
@@ -101,7 +124,7 @@ void cpu_few_rows_run(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t th
     job.a = scratch;
     job.a_row = p->k;
   }
-  job.columns = sums_rows(p) ? (p->m == 1 ? 1024 : CHUNK / FEW_ROWS) : DOT_COLUMNS;
+  job.columns = !sums_rows(plugin, p) ? DOT_COLUMNS : p->m == 1 ? VECTOR : COLUMNS;
   job.finish = (cpu_finish){p->alpha, p->beta, p->bias, p->activation};
   /* Bound by reading B: its elements are the work. */
   job.tasks = threads > 1 ? cpu_task_count(plugin, (double)p->n * (double)p->k, 32768.0) : 1;
