@@ -511,7 +511,8 @@ mt_status mt_axis_normalize(const char *op, int axis, int rank, int *out) {
 
 bool mt_tensor_overlaps(const mt_tensor *a, const mt_tensor *b) {
   int64_t alo, ahi, blo, bhi;
-  if (a->storage != b->storage && !(a->storage->wrapped && b->storage->wrapped)) {
+  bool apart = a->storage != b->storage && !(a->storage->wrapped && b->storage->wrapped);
+  if (apart || a->elements == 0 || b->elements == 0) {
     return false;
   }
   mt_layout_span(a->dtype, a->format, a->rank, a->shape, a->stride, a->block_axis, &alo, &ahi);

@@ -1,102 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
 /* gather: rows of a table by number. */
+#include "lines.h"
 #include "view.h"
 
-#include "../formats/format.h"
-
-#include <stdlib.h>
 #include <string.h>
 
-/* ---- reference ------------------------------------------------------------------------- */
+/* ---- reference ---------------------------------------------------------------------- */
 
-static mt_status decode_row(const mt_view *table, int64_t row, const mt_view *to) {
-  int64_t n = table->shape[1];
-  int64_t step = table->stride[0] / table->format->block_elements * table->format->block_bytes;
-  float *line = malloc((size_t)(n > 0 ? n : 1) * sizeof(float));
-  if (!line) {
-    return mt_fail_memory((uint64_t)n * sizeof(float), "gather");
+typedef struct picker {
+  const mt_view *table;
+  mt_walk row;    /* operands: out, table; the axes after the first */
+  mt_lines lines; /* of a table in a block format */
+  size_t size;
+} picker;
+
+static mt_status picker_begin(picker *p, const mt_view *table, const mt_view *out, int lead) {
+  p->table = table;
+  p->lines.buffer = NULL;
+  p->size = mt_dtype_size(table->dtype);
+  if (table->format) {
+    return mt_lines_begin(&p->lines, table->format, table->shape[1]);
   }
-  if (n > 0) {
-    table->format->decode((char *)table->data + row * step, n, line);
+  mt_walk_begin(&p->row, 2);
+  for (int axis = 1; axis < table->rank; axis++) {
+    int64_t steps[] = {mt_view_step(out, lead + axis - 1), mt_view_step(table, axis)};
+    mt_walk_axis(&p->row, table->shape[axis], steps);
   }
-  int64_t packed = 1;
-  mt_view from = {MT_F32, NULL, 1, -1, &n, &packed, line};
-  mt_view_copy(to, &from);
-  free(line);
   return MT_OK;
 }
 
-static mt_status copy_row(const mt_ref_call *call, int64_t row, char *out, int index_rank) {
-  const mt_view *table = &call->in[0];
-  mt_view to = mt_view_trailing(&call->out, index_rank, out);
-  if (table->dtype == MT_BLOCK) {
-    return decode_row(table, row, &to);
+static void pick(picker *p, char *dst, int64_t index, int64_t last_step) {
+  char *src = (char *)p->table->data + index * mt_view_step(p->table, 0);
+  if (p->table->format) {
+    mt_lines_decode(&p->lines, src, dst, last_step);
+    return;
   }
-  int64_t step = table->stride[0] * (int64_t)mt_dtype_size(table->dtype);
-  mt_view from = mt_view_trailing(table, 1, (char *)table->data + row * step);
-  mt_view_copy(&to, &from);
-  return MT_OK;
+  mt_walk_start(&p->row, (char *const[]){dst, src});
+  mt_copy_walk(&p->row, p->size);
 }
 
 static mt_status gather_reference(const mt_ref_call *call) {
-  const mt_view *indices = &call->in[1];
-  mt_view out = mt_view_leading(&call->out, indices->rank);
-  const mt_view *views[] = {&out, indices};
-  for (mt_walk w = mt_walk_start(2, views); !w.done; mt_walk_next(&w)) {
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t row = mt_load_i64(indices->dtype, w.at[1] + i * w.step[1]);
-      MT_TRY(copy_row(call, row, w.at[0] + i * w.step[0], indices->rank));
+  const mt_view *table = &call->in[0], *indices = &call->in[1], *out = &call->out;
+  int64_t index[MT_LINE], last_step = out->rank > 0 ? mt_view_step(out, out->rank - 1) : 0;
+  picker p;
+  mt_walk walk; /* operands: out, indices */
+  MT_TRY(picker_begin(&p, table, out, indices->rank));
+  mt_walk_begin(&walk, 2);
+  for (int axis = 0; axis < indices->rank; axis++) {
+    int64_t steps[] = {mt_view_step(out, axis), mt_view_step(indices, axis)};
+    mt_walk_axis(&walk, indices->shape[axis], steps);
+  }
+  mt_walk_start(&walk, (char *const[]){out->data, indices->data});
+  while (mt_walk_next(&walk)) {
+    mt_load_i64(indices->dtype, walk.at[1], walk.stride[1], walk.count, index);
+    for (int64_t i = 0; i < walk.count; i++) {
+      pick(&p, walk.at[0] + i * walk.stride[0], index[i], last_step);
     }
   }
+  mt_lines_end(&p.lines);
   return MT_OK;
 }
 
 const mt_op_def mt_op_gather = {"gather", 1, gather_reference};
 
-/* ---- the call ----------------------------------------------------------------------------- */
+/* ---- validation --------------------------------------------------------------------- */
 
-static mt_status check_indices(const mt_tensor *indices, int64_t rows) {
-  const void *data;
-  MT_TRY(mt_tensor_read(indices, &data));
-  mt_view view = {indices->dtype,  NULL,        indices->rank, -1, indices->shape,
-                  indices->stride, (void *)data};
-  const mt_view *views[] = {&view};
-  int64_t position = 0;
-  for (mt_walk w = mt_walk_start(1, views); !w.done; mt_walk_next(&w)) {
-    for (int64_t i = 0; i < w.inner; i++, position++) {
-      int64_t row = mt_load_i64(indices->dtype, w.at[0] + i * w.step[0]);
-      if (row < 0 || row >= rows) {
-        return mt_fail(MT_ERR_INVALID_ARGUMENT,
-                       "gather: index %lld at position %lld: expected 0 .. %lld", (long long)row,
-                       (long long)position, (long long)rows - 1);
-      }
-    }
+static mt_status check_operands(const mt_tensor *table, const mt_tensor *indices) {
+  char text[MT_DESCRIBE_BYTES];
+  if (indices->dtype != MT_I32 && indices->dtype != MT_I64) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "gather: indices %s: expected i32 or i64",
+                   mt_tensor_describe(indices, text, sizeof(text)));
+  }
+  if (table->rank < 1) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "gather: table %s: expected rank 1 or more",
+                   mt_tensor_describe(table, text, sizeof(text)));
+  }
+  if (table->format && (table->rank != 2 || table->block_axis != 1)) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT,
+                   "gather: table %s: expected rank 2 with blocks along axis 1",
+                   mt_tensor_describe(table, text, sizeof(text)));
+  }
+  if (indices->rank + table->rank - 1 > MT_MAX_RANK) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT,
+                   "gather: indices of rank %d and a table of rank %d: the result has rank %d, "
+                   "at most %d",
+                   indices->rank, table->rank, indices->rank + table->rank - 1, MT_MAX_RANK);
   }
   return MT_OK;
 }
 
-static mt_status check_operands(const mt_tensor *table, const mt_tensor *indices) {
-  char left[MT_DESCRIBE_BYTES], right[MT_DESCRIBE_BYTES];
-  mt_tensor_describe(table, left, sizeof(left));
-  mt_tensor_describe(indices, right, sizeof(right));
-  if (indices->dtype != MT_I32 && indices->dtype != MT_I64) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "gather: indices %s: expected i32 or i64", right);
+/* Every index, on the host: no backend sees one that is out of bounds. */
+static mt_status check_indices(const mt_tensor *indices, int64_t rows) {
+  const mt_view view = {.dtype = indices->dtype,
+                        .rank = indices->rank,
+                        .shape = indices->shape,
+                        .stride = indices->stride,
+                        .data = (char *)indices->storage->host + indices->byte_offset};
+  const mt_view *views[] = {&view};
+  int64_t index[MT_LINE], position = 0;
+  mt_walk walk;
+  mt_walk_views(&walk, views, 1);
+  while (mt_walk_next(&walk)) {
+    mt_load_i64(view.dtype, walk.at[0], walk.stride[0], walk.count, index);
+    for (int64_t i = 0; i < walk.count; i++) {
+      if (index[i] < 0 || index[i] >= rows) {
+        return rows > 0
+                   ? mt_fail(MT_ERR_INVALID_ARGUMENT,
+                             "gather: index %lld at position %lld: expected 0 .. %lld",
+                             (long long)index[i], (long long)(position + i), (long long)(rows - 1))
+                   : mt_fail(MT_ERR_INVALID_ARGUMENT,
+                             "gather: index %lld at position %lld: the table has no rows",
+                             (long long)index[i], (long long)(position + i));
+      }
+    }
+    position += walk.count;
   }
-  if (table->rank < 1 || table->rank - 1 + indices->rank > MT_MAX_RANK) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT,
-                   "gather: table %s and indices %s: expected a table of rank 1 or more and a "
-                   "result of rank %d at most",
-                   left, right, MT_MAX_RANK);
-  }
-  if (table->dtype == MT_BLOCK && (table->rank != 2 || table->block_axis != 1)) {
-    return mt_fail(MT_ERR_UNSUPPORTED, "gather: table %s: expected rank 2 with blocks along axis 1",
-                   left);
-  }
-  return check_indices(indices, table->shape[0]);
+  return MT_OK;
 }
 
 mt_status mt_gather(mt_runtime *rt, mt_tensor *table, mt_tensor *indices, mt_tensor **out) {
-  mt_tensor *in[] = {table, indices};
+  mt_tensor *const in[] = {table, indices};
   mt_op_call call = {.def = &mt_op_gather, .in = in, .in_count = 2};
   int64_t shape[MT_MAX_RANK];
   MT_TRY(mt_op_require("gather", "rt", rt));
@@ -104,10 +127,14 @@ mt_status mt_gather(mt_runtime *rt, mt_tensor *table, mt_tensor *indices, mt_ten
   MT_TRY(mt_op_require("gather", "indices", indices));
   MT_TRY(mt_op_require("gather", "out", out));
   MT_TRY(check_operands(table, indices));
+  if (indices->elements > 0) {
+    MT_TRY(mt_storage_to_host(indices->storage, false));
+    MT_TRY(check_indices(indices, table->shape[0]));
+  }
   int rank = indices->rank + table->rank - 1;
   memcpy(shape, indices->shape, (size_t)indices->rank * sizeof(*shape));
   memcpy(shape + indices->rank, table->shape + 1, (size_t)(table->rank - 1) * sizeof(*shape));
-  mt_dtype dtype = table->dtype == MT_BLOCK ? MT_F32 : table->dtype;
-  MT_TRY(mt_op_output("gather", out, dtype, rank, shape, &call.out));
+  MT_TRY(
+      mt_op_output("gather", out, table->format ? MT_F32 : table->dtype, rank, shape, &call.out));
   return mt_op_run(rt, &call, false, out);
 }

@@ -1,328 +1,444 @@
 // SPDX-License-Identifier: Apache-2.0
-/* matmul: out = activation(alpha a b + beta out + bias), batched. */
-#include "unary.h"
-
+/*
+ * matmul. The reference kernel sums products in double, in the order of K, and rounds the result
+ * once. It works tile by tile, so that strided, half and block operands are converted once a
+ * tile and the inner loop is plain.
+ */
+#include "../checked.h"
 #include "../formats/format.h"
+#include "scalar.h"
+#include "view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- reference --------------------------------------------------------------------------- */
-/* One matrix at a time, PANEL columns of b at once, packed as double. Sums in double. */
+/* ==== reference kernel ================================================================ */
 
-enum { PANEL = 64 };
+enum { ROWS = 64, COLUMNS = 32, DEPTH = 256 }; /* of a tile */
 
-typedef struct matrix_job {
-  const mt_ref_call *call;
+typedef struct problem {
+  const mt_view *a, *b, *out, *bias; /* bias: NULL when absent */
+  char *a_data, *b_data, *out_data, *bias_data;
   int64_t m, n, k;
+  int64_t a_row, a_col, b_row, b_col, out_row, out_col, bias_row, bias_col; /* bytes */
+  int64_t depth; /* of a tile: whole blocks */
   double alpha, beta;
-  mt_activation activation;
-  double *row;   /* [k] of a */
-  double *panel; /* [k][PANEL] of b */
-  float *line;   /* [k], decoded */
-} matrix_job;
+  double (*activation)(double);
+  double *a_tile; /* [ROWS][depth] */
+  double *b_tile; /* [depth][COLUMNS] */
+  double *sums;   /* [ROWS][COLUMNS] */
+  float *line;    /* depth: a line of blocks, decoded */
+} problem;
 
-/* Bytes from one element to the next along the axis `back` axes before the end. */
-static int64_t step_of(const mt_view *view, int back) {
-  return view->stride[view->rank - back] * (int64_t)mt_dtype_size(view->dtype);
+static int64_t smaller(int64_t x, int64_t y) {
+  return x < y ? x : y;
 }
 
-static void pack_panel(const matrix_job *job, const char *b, int64_t first, int64_t columns) {
-  const mt_view *view = &job->call->in[1];
-  if (view->dtype == MT_BLOCK) { /* blocks along k: a column is a line */
-    int64_t blocks = view->stride[view->rank - 1] / view->format->block_elements;
-    int64_t step = blocks * view->format->block_bytes;
-    for (int64_t j = 0; j < columns; j++) {
-      view->format->decode(b + (first + j) * step, job->k, job->line);
-      for (int64_t k = 0; k < job->k; k++) {
-        job->panel[k * PANEL + j] = job->line[k];
-      }
-    }
-    return;
-  }
-  int64_t down = step_of(view, 2), across = step_of(view, 1);
-  for (int64_t k = 0; k < job->k; k++) {
-    mt_load_line(view->dtype, b + k * down + first * across, across, columns,
-                 job->panel + k * PANEL);
+/* ---- tiles -------------------------------------------------------------------------- */
+
+static void load_a(const problem *p, int64_t i0, int64_t rows, int64_t k0, int64_t depth) {
+  for (int64_t i = 0; i < rows; i++) {
+    mt_load_f64(p->a->dtype, p->a_data + (i0 + i) * p->a_row + k0 * p->a_col, p->a_col, depth,
+                p->a_tile + i * p->depth);
   }
 }
 
-static void finish_row(const matrix_job *job, const double *sum, int64_t columns, char *out,
-                       const char *bias) {
-  const mt_view *view = &job->call->out, *bias_view = &job->call->in[2];
-  int64_t step = step_of(view, 1);
-  int64_t bias_step = bias ? step_of(bias_view, 1) : 0;
+/* Columns past the end stay zero (see multiply). */
+static void load_b(const problem *p, int64_t j0, int64_t columns, int64_t k0, int64_t depth) {
+  for (int64_t k = 0; k < depth; k++) {
+    mt_load_f64(p->b->dtype, p->b_data + (k0 + k) * p->b_row + j0 * p->b_col, p->b_col, columns,
+                p->b_tile + k * COLUMNS);
+  }
+}
+
+static void load_b_blocks(const problem *p, int64_t j0, int64_t columns, int64_t k0,
+                          int64_t depth) {
+  const mt_format *format = p->b->format;
   for (int64_t j = 0; j < columns; j++) {
-    double value = job->alpha * sum[j];
-    if (job->beta != 0) {
-      value += job->beta * mt_load_f64(view->dtype, out + j * step);
+    const char *line = p->b_data + (j0 + j) * p->b_col;
+    format->decode(line + k0 / format->block_elements * format->block_bytes, depth, p->line);
+    for (int64_t k = 0; k < depth; k++) {
+      p->b_tile[k * COLUMNS + j] = (double)p->line[k];
     }
-    if (bias) {
-      value += mt_load_f64(bias_view->dtype, bias + j * bias_step);
-    }
-    mt_store_f64(view->dtype, out + j * step, mt_activation_f64(job->activation, value));
   }
 }
 
-static void multiply_panel(const matrix_job *job, char *out, const char *a, const char *bias,
-                           int64_t first, int64_t columns) {
-  const mt_ref_call *call = job->call;
-  int64_t a_down = step_of(&call->in[0], 2), a_across = step_of(&call->in[0], 1);
-  int64_t out_down = step_of(&call->out, 2), out_across = step_of(&call->out, 1);
-  int64_t bias_down = bias ? step_of(&call->in[2], 2) : 0;
-  int64_t bias_across = bias ? step_of(&call->in[2], 1) : 0;
-  for (int64_t i = 0; i < job->m; i++) {
-    double sum[PANEL] = {0};
-    mt_load_line(call->in[0].dtype, a + i * a_down, a_across, job->k, job->row);
-    for (int64_t k = 0; k < job->k; k++) {
-      const double *b = job->panel + k * PANEL;
-      for (int j = 0; j < PANEL; j++) {
-        sum[j] += job->row[k] * b[j];
+static void multiply(const problem *p, int64_t rows, int64_t depth) {
+  for (int64_t i = 0; i < rows; i++) {
+    double *restrict sum = p->sums + i * COLUMNS;
+    for (int64_t k = 0; k < depth; k++) {
+      double a = p->a_tile[i * p->depth + k];
+      const double *restrict b = p->b_tile + k * COLUMNS;
+      for (int j = 0; j < COLUMNS; j++) {
+        sum[j] += a * b[j];
       }
     }
-    finish_row(job, sum, columns, out + i * out_down + first * out_across,
-               bias ? bias + i * bias_down + first * bias_across : NULL);
   }
 }
 
-static void multiply(const matrix_job *job, char *out, const char *a, const char *b,
-                     const char *bias) {
-  for (int64_t first = 0; first < job->n; first += PANEL) {
-    int64_t columns = job->n - first < PANEL ? job->n - first : PANEL;
-    pack_panel(job, b, first, columns);
-    multiply_panel(job, out, a, bias, first, columns);
+/* ---- the result --------------------------------------------------------------------- */
+
+/* One row of a tile: activation(alpha sum + beta out + bias), rounded here. */
+static void store_row(const problem *p, int64_t i, int64_t j0, int64_t columns, double *sum) {
+  char *out = p->out_data + i * p->out_row + j0 * p->out_col;
+  double other[COLUMNS];
+  for (int64_t j = 0; j < columns; j++) {
+    sum[j] *= p->alpha;
+  }
+  if (p->beta != 0) {
+    mt_load_f64(p->out->dtype, out, p->out_col, columns, other);
+    for (int64_t j = 0; j < columns; j++) {
+      sum[j] += p->beta * other[j];
+    }
+  }
+  if (p->bias) {
+    mt_load_f64(p->bias->dtype, p->bias_data + i * p->bias_row + j0 * p->bias_col, p->bias_col,
+                columns, other);
+    for (int64_t j = 0; j < columns; j++) {
+      sum[j] += other[j];
+    }
+  }
+  for (int64_t j = 0; p->activation && j < columns; j++) {
+    sum[j] = p->activation(sum[j]);
+  }
+  mt_store_f64(p->out->dtype, sum, columns, out, p->out_col);
+}
+
+static void compute_tile(const problem *p, int64_t i0, int64_t j0) {
+  int64_t rows = smaller(ROWS, p->m - i0), columns = smaller(COLUMNS, p->n - j0);
+  memset(p->sums, 0, ROWS * COLUMNS * sizeof(double));
+  for (int64_t k0 = 0; k0 < p->k; k0 += p->depth) {
+    int64_t depth = smaller(p->depth, p->k - k0);
+    load_a(p, i0, rows, k0, depth);
+    if (p->b->format) {
+      load_b_blocks(p, j0, columns, k0, depth);
+    } else {
+      load_b(p, j0, columns, k0, depth);
+    }
+    multiply(p, rows, depth);
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    store_row(p, i0 + i, j0, columns, p->sums + i * COLUMNS);
   }
 }
 
-static mt_status start_job(const mt_ref_call *call, matrix_job *job) {
-  const mt_view *a = &call->in[0], *out = &call->out;
-  *job = (matrix_job){.call = call,
-                      .m = out->shape[out->rank - 2],
-                      .n = out->shape[out->rank - 1],
-                      .k = a->shape[a->rank - 1],
-                      .alpha = mt_ref_f64(call, MT_ATTR_ALPHA, 1),
-                      .beta = mt_ref_f64(call, MT_ATTR_BETA, 0),
-                      .activation = (mt_activation)mt_ref_i64(call, MT_ATTR_ACTIVATION, 0)};
-  size_t k = job->k > 0 ? (size_t)job->k : 1;
-  if (k > SIZE_MAX / sizeof(double) / (PANEL + 2)) {
-    return mt_fail_memory(k, "matmul");
+static void compute(const problem *p) {
+  for (int64_t i = 0; i < p->m; i += ROWS) {
+    for (int64_t j = 0; j < p->n; j += COLUMNS) {
+      compute_tile(p, i, j);
+    }
   }
-  job->panel = calloc(k * (PANEL + 2), sizeof(double));
-  if (!job->panel) {
-    return mt_fail_memory(k * (PANEL + 2) * sizeof(double), "matmul");
+}
+
+/* ---- the call ----------------------------------------------------------------------- */
+
+static void steps_of(const mt_view *view, int64_t *row, int64_t *col) {
+  *row = mt_view_step(view, view->rank - 2);
+  *col = mt_view_step(view, view->rank - 1);
+}
+
+static void read_call(const mt_ref_call *call, problem *p) {
+  static double (*const activations[])(double) = {
+      [MT_ACT_NONE] = NULL,        [MT_ACT_RELU] = mt_relu_f64,
+      [MT_ACT_GELU] = mt_gelu_f64, [MT_ACT_GELU_TANH] = mt_gelu_tanh_f64,
+      [MT_ACT_SILU] = mt_silu_f64,
+  };
+  p->a = &call->in[0];
+  p->b = &call->in[1];
+  p->bias = call->in[2].dtype != MT_DTYPE_NONE ? &call->in[2] : NULL;
+  p->out = &call->out;
+  p->m = p->out->shape[p->out->rank - 2];
+  p->n = p->out->shape[p->out->rank - 1];
+  p->k = p->a->shape[p->a->rank - 1];
+  steps_of(p->a, &p->a_row, &p->a_col);
+  steps_of(p->b, &p->b_row, &p->b_col);
+  steps_of(p->out, &p->out_row, &p->out_col);
+  if (p->bias) {
+    steps_of(p->bias, &p->bias_row, &p->bias_col);
   }
-  job->row = job->panel + k * PANEL;
-  job->line = (float *)(job->row + k);
-  return MT_OK;
+  p->alpha = mt_ref_f64(call, MT_ATTR_ALPHA, 1);
+  p->beta = mt_ref_f64(call, MT_ATTR_BETA, 0);
+  p->activation = activations[mt_ref_i64(call, MT_ATTR_ACTIVATION, MT_ACT_NONE)];
+}
+
+/* A walk over the batch axes: out, a, b (one matrix for all when it has no such axes), bias. */
+static void start_batches(const problem *p, mt_walk *walk) {
+  mt_walk_begin(walk, 4);
+  for (int axis = 0; axis < p->out->rank - 2; axis++) {
+    int64_t steps[] = {mt_view_step(p->out, axis), mt_view_step(p->a, axis),
+                       p->b->rank == 2 ? 0 : mt_view_step(p->b, axis),
+                       p->bias ? mt_view_step(p->bias, axis) : 0};
+    mt_walk_axis(walk, p->out->shape[axis], steps);
+  }
+  char *bias = p->bias ? p->bias->data : p->out->data; /* the second is not used */
+  mt_walk_start(walk, (char *const[]){p->out->data, p->a->data, p->b->data, bias});
 }
 
 static mt_status matmul_reference(const mt_ref_call *call) {
-  matrix_job job;
-  int batch = call->out.rank - 2;
-  bool shared_b = call->in[1].rank < call->out.rank; /* block formats */
-  mt_view out = mt_view_leading(&call->out, batch), a = mt_view_leading(&call->in[0], batch);
-  mt_view b = shared_b ? a : mt_view_leading(&call->in[1], batch);
-  mt_view bias = call->in[2].dtype ? mt_view_leading(&call->in[2], batch) : out;
-  const mt_view *views[] = {&out, &a, &b, &bias};
-  MT_TRY(start_job(call, &job));
-  for (mt_walk w = mt_walk_start(4, views); !w.done; mt_walk_next(&w)) {
-    for (int64_t i = 0; i < w.inner; i++) {
-      multiply(&job, w.at[0] + i * w.step[0], w.at[1] + i * w.step[1],
-               shared_b ? call->in[1].data : w.at[2] + i * w.step[2],
-               call->in[2].dtype ? w.at[3] + i * w.step[3] : NULL);
+  problem p = {.depth = DEPTH};
+  read_call(call, &p);
+  if (p.b->format) {
+    int64_t block = p.b->format->block_elements;
+    p.depth = (DEPTH + block - 1) / block * block;
+  }
+  size_t depth = (size_t)p.depth, doubles = ROWS * depth + depth * COLUMNS + ROWS * COLUMNS;
+  size_t bytes = doubles * sizeof(double) + depth * sizeof(float);
+  double *work = calloc(1, bytes); /* zeros: see load_b */
+  if (!work) {
+    return mt_fail_memory(bytes, "tiles of matmul");
+  }
+  p.a_tile = work;
+  p.b_tile = p.a_tile + ROWS * depth;
+  p.sums = p.b_tile + depth * COLUMNS;
+  p.line = (float *)(p.sums + ROWS * COLUMNS);
+  mt_walk walk;
+  start_batches(&p, &walk);
+  while (mt_walk_next(&walk)) {
+    for (int64_t i = 0; i < walk.count; i++) {
+      p.out_data = walk.at[0] + i * walk.stride[0];
+      p.a_data = walk.at[1] + i * walk.stride[1];
+      p.b_data = walk.at[2] + i * walk.stride[2];
+      p.bias_data = walk.at[3] + i * walk.stride[3];
+      compute(&p);
     }
   }
-  free(job.panel);
+  free(work);
   return MT_OK;
 }
 
 const mt_op_def mt_op_matmul = {"matmul", 1, matmul_reference};
 
-/* ---- the call ------------------------------------------------------------------------------ */
+/* ==== the call ======================================================================== */
 
-/* Views made on the way; all are released at the end. */
-typedef struct matmul_call {
-  mt_matmul_options options;
-  mt_tensor *a, *b, *bias, *out;
-  int rank; /* of the result */
-  int64_t shape[MT_MAX_RANK];
-} matmul_call;
+/* What the call works on; each is a view that is released at the end. */
+typedef struct operands {
+  mt_tensor *in[3]; /* a, b, bias or NULL */
+  mt_tensor *out;
+} operands;
 
-/* Replaces *tensor by the view that made it, given the status of making it. */
-static mt_status take(mt_status status, mt_tensor **tensor, mt_tensor *view) {
-  if (status == MT_OK) {
-    mt_tensor_release(tensor);
-    *tensor = view;
+static void operands_release(operands *o) {
+  for (int i = 0; i < 3; i++) {
+    mt_tensor_release(&o->in[i]);
   }
-  return status;
+  mt_tensor_release(&o->out);
 }
 
-static mt_status read_options(const mt_matmul_options *options, mt_tensor **out,
-                              mt_matmul_options *known) {
-  *known = (mt_matmul_options)MT_MATMUL_OPTIONS_INIT;
-  if (!options) {
+/* ---- validation --------------------------------------------------------------------- */
+
+/* A caller that was built with an older, shorter struct gets the defaults for the rest. */
+static mt_status read_options(const mt_matmul_options *given, mt_matmul_options *options) {
+  *options = (mt_matmul_options)MT_MATMUL_OPTIONS_INIT;
+  if (!given) {
     return MT_OK;
   }
-  if (options->struct_size < sizeof(size_t)) {
+  size_t size = given->struct_size;
+  if (size < sizeof(size)) {
     return mt_fail(MT_ERR_INVALID_ARGUMENT,
-                   "matmul: options.struct_size is %zu: start from MT_MATMUL_OPTIONS_INIT",
-                   options->struct_size);
+                   "matmul: options.struct_size %zu: expected %zu (MT_MATMUL_OPTIONS_INIT sets it)",
+                   size, sizeof(*options));
   }
-  memcpy(known, options,
-         options->struct_size < sizeof(*known) ? options->struct_size : sizeof(*known));
-  if ((int)known->activation < MT_ACT_NONE || known->activation > MT_ACT_SILU) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: activation %d: expected %d .. %d",
-                   (int)known->activation, MT_ACT_NONE, MT_ACT_SILU);
-  }
-  if (known->beta != 0 && !*out) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: beta %g without a given out", known->beta);
+  memcpy(options, given, size < sizeof(*options) ? size : sizeof(*options));
+  if (options->activation < MT_ACT_NONE || options->activation > MT_ACT_SILU) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: activation %d: expected 0 .. %d",
+                   (int)options->activation, (int)MT_ACT_SILU);
   }
   return MT_OK;
 }
 
 static mt_status check_dtypes(const mt_tensor *a, const mt_tensor *b, const mt_tensor *bias) {
   char left[MT_DESCRIBE_BYTES], right[MT_DESCRIBE_BYTES];
-  mt_tensor_describe(a, left, sizeof(left));
-  mt_tensor_describe(b, right, sizeof(right));
-  if (a->rank < 2 || b->rank < 2) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: a %s and b %s: expected rank 2 or more", left,
-                   right);
+  const char *why = NULL;
+  if (!mt_is_float(a->dtype)) {
+    why = "a has to be f32, f64, f16 or bf16";
+  } else if (b->format ? a->dtype != MT_F32 : a->dtype != b->dtype) {
+    why = b->format ? "a has to be f32 with b in a block format" : "dtypes differ (mt_cast first)";
   }
-  if (!mt_dtype_is_float(a->dtype) ||
-      (b->dtype == MT_BLOCK ? a->dtype != MT_F32 : a->dtype != b->dtype)) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT,
-                   "matmul: a %s and b %s: expected f32, f64, f16 or bf16 for both, or f32 and a "
-                   "block format",
-                   left, right);
+  if (why) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: a %s and b %s: %s",
+                   mt_tensor_describe(a, left, sizeof(left)),
+                   mt_tensor_describe(b, right, sizeof(right)), why);
   }
   if (bias && bias->dtype != a->dtype) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: bias %s: expected dtype %s",
-                   mt_tensor_describe(bias, right, sizeof(right)), mt_dtype_name(a->dtype));
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: bias %s: expected %s",
+                   mt_tensor_describe(bias, left, sizeof(left)), mt_dtype_name(a->dtype));
   }
   return MT_OK;
 }
 
-/* c->a and c->b with the wanted axes swapped. */
-static mt_status orient(matmul_call *c, mt_tensor *a, mt_tensor *b) {
-  MT_TRY(c->options.trans_a ? mt_tensor_transpose(a, -1, -2, &c->a)
-                            : (c->a = mt_tensor_retain(a), MT_OK));
-  MT_TRY(c->options.trans_b ? mt_tensor_transpose(b, -1, -2, &c->b)
-                            : (c->b = mt_tensor_retain(b), MT_OK));
+static mt_status check_matrices(const mt_tensor *a, const mt_tensor *b) {
   char left[MT_DESCRIBE_BYTES], right[MT_DESCRIBE_BYTES];
-  int64_t inner_a = c->a->shape[c->a->rank - 1], inner_b = c->b->shape[c->b->rank - 2];
+  int64_t inner_a = a->shape[a->rank - 1], inner_b = b->shape[b->rank - 2];
   if (inner_a != inner_b) {
     return mt_fail(
         MT_ERR_INVALID_ARGUMENT, "matmul: a %s and b %s: inner extents %lld and %lld differ",
-        mt_tensor_describe(c->a, left, sizeof(left)),
-        mt_tensor_describe(c->b, right, sizeof(right)), (long long)inner_a, (long long)inner_b);
+        mt_tensor_describe(a, left, sizeof(left)), mt_tensor_describe(b, right, sizeof(right)),
+        (long long)inner_a, (long long)inner_b);
   }
-  if (c->b->dtype == MT_BLOCK && c->b->block_axis != c->b->rank - 2) {
+  if (b->format && b->block_axis != b->rank - 2) {
     return mt_fail(MT_ERR_INVALID_ARGUMENT,
-                   "matmul: b %s has its blocks along axis %d: expected the inner axis %d (trans_b "
-                   "for weights [N, K])",
-                   mt_tensor_describe(c->b, right, sizeof(right)), c->b->block_axis,
-                   c->b->rank - 2);
+                   "matmul: b %s has its blocks along axis %d: expected along the inner axis, %d "
+                   "(trans_b for weights [N, K])",
+                   mt_tensor_describe(b, right, sizeof(right)), b->block_axis, b->rank - 2);
   }
   return MT_OK;
 }
 
-/* The result's shape: leading axes broadcast, then M and N. */
-static mt_status infer(matmul_call *c) {
-  mt_tensor a = *c->a, b = *c->b; /* only their leading axes are looked at */
-  int64_t m = a.shape[a.rank - 2], n = b.shape[b.rank - 1];
-  a.rank -= 2;
-  b.rank -= 2;
-  MT_TRY(mt_broadcast_shapes("matmul", &a, &b, &c->rank, c->shape));
-  c->rank += 2;
-  if (c->rank > MT_MAX_RANK) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: rank %d: expected at most %d", c->rank,
-                   MT_MAX_RANK);
+/* ---- views -------------------------------------------------------------------------- */
+
+static mt_status matrix_view(const char *name, mt_tensor *tensor, int transposed, mt_tensor **out) {
+  char text[MT_DESCRIBE_BYTES];
+  if (tensor->rank < 2) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: %s %s: expected rank 2 or more", name,
+                   mt_tensor_describe(tensor, text, sizeof(text)));
   }
-  c->shape[c->rank - 2] = m;
-  c->shape[c->rank - 1] = n;
-  if (c->b->dtype == MT_BLOCK && c->b->rank > 2 &&
-      (c->b->rank != c->rank ||
-       memcmp(c->b->shape, c->shape, (size_t)(c->rank - 2) * sizeof(int64_t)) != 0)) {
-    char text[MT_DESCRIBE_BYTES];
-    return mt_fail(MT_ERR_UNSUPPORTED,
-                   "matmul: b %s: leading axes of a block format are not broadcast",
-                   mt_tensor_describe(c->b, text, sizeof(text)));
+  if (!transposed) {
+    *out = mt_tensor_retain(tensor);
+    return MT_OK;
   }
+  return mt_tensor_transpose(tensor, -1, -2, out);
+}
+
+/* *view becomes a view of it of another shape; keep_axes extents at the end stay. */
+static mt_status spread(mt_tensor **view, int rank, const int64_t *shape, int keep_axes) {
+  int64_t wanted[MT_MAX_RANK];
+  mt_tensor *spread_out = NULL, *old = *view;
+  memcpy(wanted, shape, (size_t)rank * sizeof(*shape));
+  for (int i = 1; i <= keep_axes; i++) {
+    wanted[rank - i] = old->shape[old->rank - i];
+  }
+  MT_TRY(mt_op_broadcast(old, rank, wanted, &spread_out));
+  mt_tensor_release(view);
+  *view = spread_out;
   return MT_OK;
 }
 
-/* Operands with the rank and the leading axes of the result. */
-static mt_status spread(matmul_call *c, mt_tensor *bias) {
-  int64_t shape[MT_MAX_RANK];
-  mt_tensor *view = NULL;
-  memcpy(shape, c->shape, sizeof(shape));
-  shape[c->rank - 1] = c->a->shape[c->a->rank - 1];
-  MT_TRY(take(mt_tensor_broadcast(c->a, c->rank, shape, &view), &c->a, view));
-  if (c->b->dtype != MT_BLOCK) {
-    shape[c->rank - 2] = c->b->shape[c->b->rank - 2];
-    shape[c->rank - 1] = c->shape[c->rank - 1];
-    MT_TRY(take(mt_tensor_broadcast(c->b, c->rank, shape, &view), &c->b, view));
+static mt_status spread_bias(mt_tensor **bias, const mt_tensor *out) {
+  char left[MT_DESCRIBE_BYTES], right[MT_DESCRIBE_BYTES];
+  mt_tensor *given = *bias;
+  bool fits = given->rank <= out->rank;
+  for (int i = 1; fits && i <= given->rank; i++) {
+    int64_t extent = given->shape[given->rank - i];
+    fits = extent == 1 || extent == out->shape[out->rank - i];
   }
-  if (bias && mt_tensor_broadcast(bias, c->rank, c->shape, &c->bias) != MT_OK) {
-    return mt_fail_prefix(MT_ERR_INVALID_ARGUMENT, "matmul: bias");
+  if (!fits) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: bias %s does not broadcast to the result %s",
+                   mt_tensor_describe(given, left, sizeof(left)),
+                   mt_tensor_describe(out, right, sizeof(right)));
   }
-  return MT_OK;
+  return spread(bias, out->rank, out->shape, 0);
 }
 
-/* Is the matrix the same for all leading axes? */
-static bool is_shared(const mt_tensor *b) {
-  for (int i = 0; i < b->rank - 2; i++) {
-    if (b->stride[i] != 0 && b->shape[i] != 1) {
+static bool is_one_matrix(const mt_tensor *tensor) {
+  for (int i = 0; i < tensor->rank - 2; i++) {
+    if (tensor->shape[i] != 1) {
       return false;
     }
   }
   return true;
 }
 
-static mt_status one_matrix(mt_tensor *b, mt_tensor **out) {
-  mt_tensor *at = mt_tensor_retain(b), *view = NULL;
-  mt_status status = MT_OK;
-  for (int i = 0; status == MT_OK && i < b->rank - 2; i++) {
-    status = take(mt_tensor_slice(at, i, 0, 1, 1, &view), &at, view);
+/* The last two axes of a tensor whose others are 1. */
+static mt_status drop_batch(mt_tensor **view) {
+  const mt_tensor *from = *view;
+  mt_tensor *matrix = NULL;
+  int gone = from->rank - 2;
+  if (gone == 0) {
+    return MT_OK;
   }
-  if (status == MT_OK) {
-    status = mt_tensor_reshape(at, 2, b->shape + b->rank - 2, out);
+  mt_layout layout = {.dtype = from->dtype,
+                      .format = from->format,
+                      .rank = 2,
+                      .block_axis = from->format ? from->block_axis - gone : -1,
+                      .elements = from->elements,
+                      .bytes = mt_tensor_bytes(from)};
+  memcpy(layout.shape, from->shape + gone, 2 * sizeof(int64_t));
+  memcpy(layout.stride, from->stride + gone, 2 * sizeof(int64_t));
+  MT_TRY(
+      mt_tensor_on_storage(mt_storage_retain(from->storage), &layout, from->byte_offset, &matrix));
+  mt_tensor_release(view);
+  *view = matrix;
+  return MT_OK;
+}
+
+/* [..., M, N] as [... * M, N], where the strides can express it; *out stays NULL where not. */
+static mt_status fold_rows(const mt_tensor *tensor, mt_tensor **out) {
+  mt_layout layout = {.dtype = tensor->dtype,
+                      .rank = 2,
+                      .block_axis = -1,
+                      .elements = tensor->elements,
+                      .bytes = mt_tensor_bytes(tensor)};
+  int64_t rows = 1, step = tensor->stride[tensor->rank - 2];
+  *out = NULL;
+  for (int i = tensor->rank - 2; i >= 0; i--) {
+    int64_t reach;
+    if (tensor->shape[i] == 1) {
+      continue;
+    }
+    if (rows == 1) {
+      step = tensor->stride[i];
+    } else if (!mt_mul_i64(rows, step, &reach) || reach != tensor->stride[i]) {
+      return MT_OK;
+    }
+    rows *= tensor->shape[i];
   }
-  mt_tensor_release(&at);
+  layout.shape[0] = rows;
+  layout.stride[0] = step;
+  layout.shape[1] = tensor->shape[tensor->rank - 1];
+  layout.stride[1] = tensor->stride[tensor->rank - 1];
+  return mt_tensor_on_storage(mt_storage_retain(tensor->storage), &layout, tensor->byte_offset,
+                              out);
+}
+
+/* A batch with one b for all is one matrix with more rows, if a, bias and out allow it: every
+ * backend then sees the big product instead of many small ones. */
+static mt_status fold_batch(operands *o) {
+  operands folded = {{NULL, NULL, NULL}, NULL};
+  if (o->out->rank == 2 || o->in[1]->rank != 2 || o->out->elements == 0) {
+    return MT_OK;
+  }
+  mt_status status = fold_rows(o->in[0], &folded.in[0]);
+  bool whole = folded.in[0] != NULL;
+  if (status == MT_OK && whole) {
+    status = fold_rows(o->out, &folded.out);
+    whole = folded.out != NULL;
+  }
+  if (status == MT_OK && whole && o->in[2]) {
+    status = fold_rows(o->in[2], &folded.in[2]);
+    whole = folded.in[2] != NULL;
+  }
+  if (status == MT_OK && whole) {
+    folded.in[1] = mt_tensor_retain(o->in[1]);
+    operands swap = *o;
+    *o = folded;
+    folded = swap;
+  }
+  operands_release(&folded);
   return status;
 }
 
-/* A batch of row blocks times one matrix is one tall product: backends get the large GEMM.
- * Leaves all as it is where the strides do not allow it. */
-static void merge_batch(matmul_call *c) {
-  mt_tensor *a = NULL, *b = NULL, *bias = NULL, *out = NULL;
-  const int64_t *s = c->out->shape;
-  int64_t tall[2] = {-1, c->a->shape[c->a->rank - 1]}, wide[2] = {-1, s[c->rank - 1]};
-  if (c->rank == 2 || !is_shared(c->b) || c->out->elements == 0 || c->a->elements == 0) {
-    return;
-  }
-  bool merged = mt_tensor_reshape(c->a, 2, tall, &a) == MT_OK &&
-                mt_tensor_reshape(c->out, 2, wide, &out) == MT_OK &&
-                (!c->bias || mt_tensor_reshape(c->bias, 2, wide, &bias) == MT_OK) &&
-                one_matrix(c->b, &b) == MT_OK;
-  if (merged) {
-    take(MT_OK, &c->a, a);
-    take(MT_OK, &c->b, b);
-    take(MT_OK, &c->bias, bias);
-    take(MT_OK, &c->out, out);
+/* ---- the call ----------------------------------------------------------------------- */
+
+/* a and b in o->in, o->out the result: the views that backends see (docs/ops-abi.md). */
+static mt_status make_views(operands *o) {
+  int rank = o->out->rank;
+  MT_TRY(spread(&o->in[0], rank, o->out->shape, 2));
+  if (is_one_matrix(o->in[1])) {
+    MT_TRY(drop_batch(&o->in[1]));
   } else {
-    mt_tensor_release(&a);
-    mt_tensor_release(&b);
-    mt_tensor_release(&bias);
-    mt_tensor_release(&out);
+    MT_TRY(spread(&o->in[1], rank, o->out->shape, 2));
   }
+  if (o->in[2]) {
+    MT_TRY(spread_bias(&o->in[2], o->out));
+  }
+  return fold_batch(o);
 }
 
-static mt_status run(mt_runtime *rt, matmul_call *c) {
-  mt_tensor *in[3] = {c->a, c->b, c->bias};
-  mt_op_call call = {.def = &mt_op_matmul, .in = in, .in_count = 3, .out = c->out};
-  const mt_matmul_options *options = &c->options;
-  call.reads_out = options->beta != 0;
+static mt_status run(mt_runtime *rt, operands *o, const mt_matmul_options *options) {
+  mt_op_call call = {.def = &mt_op_matmul,
+                     .in = o->in,
+                     .in_count = 3,
+                     .out = o->out,
+                     .reads_out = options->beta != 0};
   if (options->alpha != 1) {
     mt_op_attr_f64(&call, MT_ATTR_ALPHA, options->alpha);
   }
@@ -332,42 +448,60 @@ static mt_status run(mt_runtime *rt, matmul_call *c) {
   if (options->activation != MT_ACT_NONE) {
     mt_op_attr_i64(&call, MT_ATTR_ACTIVATION, options->activation);
   }
-  return mt_op_run(rt, &call, false, &c->out);
+  return mt_op_run(rt, &call, false, &o->out);
 }
 
-static mt_status matmul(matmul_call *c, mt_runtime *rt, mt_tensor *a, mt_tensor *b,
-                        mt_tensor **out) {
-  mt_tensor *result;
-  MT_TRY(check_dtypes(a, b, c->options.bias));
-  MT_TRY(orient(c, a, b));
-  MT_TRY(infer(c));
-  MT_TRY(spread(c, c->options.bias));
-  MT_TRY(mt_op_output("matmul", out, a->dtype, c->rank, c->shape, &result));
-  c->out = mt_tensor_retain(result);
-  merge_batch(c);
-  mt_status status = run(rt, c);
-  if (*out == NULL) {
-    if (status == MT_OK) {
-      *out = result;
-    } else {
-      mt_tensor_release(&result);
-    }
+/* o->in has a and b as matrices; gives *dst, the whole result. */
+static mt_status prepare_output(operands *o, const mt_matmul_options *options, mt_tensor **out,
+                                mt_tensor **dst) {
+  const mt_tensor *a = o->in[0], *b = o->in[1];
+  int64_t shape[MT_MAX_RANK];
+  int rank;
+  MT_TRY(check_dtypes(a, b, options->bias));
+  MT_TRY(check_matrices(a, b));
+  if (options->beta != 0 && !*out) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: beta %g but *out is NULL: nothing to add to",
+                   options->beta);
+  }
+  MT_TRY(mt_broadcast_shapes("matmul", a, b, 2, &rank, shape));
+  shape[rank] = a->shape[a->rank - 2];
+  shape[rank + 1] = b->shape[b->rank - 1];
+  return mt_op_output("matmul", out, a->dtype, rank + 2, shape, dst);
+}
+
+static mt_status product(mt_runtime *rt, mt_tensor *a, mt_tensor *b,
+                         const mt_matmul_options *options, operands *o, mt_tensor **out) {
+  mt_tensor *dst = NULL;
+  MT_TRY(matrix_view("a", a, options->trans_a, &o->in[0]));
+  MT_TRY(matrix_view("b", b, options->trans_b, &o->in[1]));
+  o->in[2] = mt_tensor_retain(options->bias);
+  MT_TRY(prepare_output(o, options, out, &dst));
+  o->out = mt_tensor_retain(dst);
+  mt_status status = make_views(o);
+  if (status == MT_OK) {
+    status = run(rt, o, options);
+  }
+  if (*out) {
+    return status;
+  }
+  if (status == MT_OK) {
+    *out = dst;
+  } else {
+    mt_tensor_release(&dst);
   }
   return status;
 }
 
-mt_status mt_matmul(mt_runtime *rt, mt_tensor *a, mt_tensor *b, const mt_matmul_options *options,
+mt_status mt_matmul(mt_runtime *rt, mt_tensor *a, mt_tensor *b, const mt_matmul_options *given,
                     mt_tensor **out) {
-  matmul_call c = {0};
+  mt_matmul_options options;
+  operands o = {{NULL, NULL, NULL}, NULL};
   MT_TRY(mt_op_require("matmul", "rt", rt));
   MT_TRY(mt_op_require("matmul", "a", a));
   MT_TRY(mt_op_require("matmul", "b", b));
   MT_TRY(mt_op_require("matmul", "out", out));
-  MT_TRY(read_options(options, out, &c.options));
-  mt_status status = matmul(&c, rt, a, b, out);
-  mt_tensor_release(&c.a);
-  mt_tensor_release(&c.b);
-  mt_tensor_release(&c.bias);
-  mt_tensor_release(&c.out);
+  MT_TRY(read_options(given, &options));
+  mt_status status = product(rt, a, b, &options, &o, out);
+  operands_release(&o);
   return status;
 }

@@ -129,7 +129,7 @@ mt_status mt_op_output(const char *op, mt_tensor **out, mt_dtype dtype, int rank
   return MT_OK;
 }
 
-static mt_status check_overlap(const mt_op_call *call, bool in_place_ok) {
+mt_status mt_op_check_overlap(const mt_op_call *call, bool in_place_ok) {
   char text[MT_DESCRIBE_BYTES];
   for (size_t i = 0; i < call->in_count; i++) {
     const mt_tensor *in = call->in[i];
@@ -146,7 +146,7 @@ static mt_status check_overlap(const mt_op_call *call, bool in_place_ok) {
 
 mt_status mt_op_run(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor **out) {
   bool given = *out != NULL;
-  mt_status status = given ? check_overlap(call, in_place_ok) : MT_OK;
+  mt_status status = given ? mt_op_check_overlap(call, in_place_ok) : MT_OK;
   if (status == MT_OK) {
     status = mt_dispatch(rt, call);
   }
@@ -161,13 +161,14 @@ mt_status mt_op_run(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tenso
   return status;
 }
 
-mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tensor *b, int *rank,
-                              int64_t *shape) {
+mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tensor *b, int skip,
+                              int *rank, int64_t *shape) {
   char left[MT_DESCRIBE_BYTES], right[MT_DESCRIBE_BYTES];
-  *rank = a->rank > b->rank ? a->rank : b->rank;
+  int a_rank = a->rank - skip, b_rank = b->rank - skip;
+  *rank = a_rank > b_rank ? a_rank : b_rank;
   for (int i = 1; i <= *rank; i++) {
-    int64_t x = i <= a->rank ? a->shape[a->rank - i] : 1;
-    int64_t y = i <= b->rank ? b->shape[b->rank - i] : 1;
+    int64_t x = i <= a_rank ? a->shape[a_rank - i] : 1;
+    int64_t y = i <= b_rank ? b->shape[b_rank - i] : 1;
     if (x != y && x != 1 && y != 1) {
       return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: a %s and b %s do not broadcast: %lld and %lld",
                      op, mt_tensor_describe(a, left, sizeof(left)),
@@ -176,4 +177,12 @@ mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tenso
     shape[*rank - i] = x == 1 ? y : x;
   }
   return MT_OK;
+}
+
+mt_status mt_op_broadcast(mt_tensor *tensor, int rank, const int64_t *shape, mt_tensor **out) {
+  if (same_shape(tensor, rank, shape)) {
+    *out = mt_tensor_retain(tensor);
+    return MT_OK;
+  }
+  return mt_tensor_broadcast(tensor, rank, shape, out);
 }

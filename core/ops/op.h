@@ -95,9 +95,16 @@ mt_status mt_op_output(const char *op, mt_tensor **out, mt_dtype dtype, int rank
  * dispatches; then *out = call->out on success, else a new tensor is released. */
 mt_status mt_op_run(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor **out);
 
-/* The shape two shapes broadcast to; the message names op and both shapes. */
-mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tensor *b, int *rank,
-                              int64_t *shape);
+/* INVALID_ARGUMENT when call->out overlaps an input; mt_op_run checks, too. */
+mt_status mt_op_check_overlap(const mt_op_call *call, bool in_place_ok);
+
+/* The shape two shapes broadcast to, without their last `skip` axes (matmul: 2; each has
+ * that many); the message names op and both shapes. */
+mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tensor *b, int skip,
+                              int *rank, int64_t *shape);
+
+/* A view of that shape, which the tensor broadcasts to; itself when it has it already. */
+mt_status mt_op_broadcast(mt_tensor *tensor, int rank, const int64_t *shape, mt_tensor **out);
 
 /* ---- hal/dispatch.c ----------------------------------------------------------------- */
 mt_status mt_dispatch(mt_runtime *rt, const mt_op_call *call);

@@ -1,224 +1,225 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sum, mean, max over axes. Floats add up in double, integers in 64 bits that wrap. */
+/* sum, mean, max over axes. */
 #include "view.h"
 
 #include <math.h>
+#include <string.h>
 
-/* ---- reference --------------------------------------------------------------------------- */
+/* ---- reference ---------------------------------------------------------------------- */
 
-/* x split into the axes that stay and those that go. */
-typedef struct split {
-  mt_view kept, gone;
-  mt_view out; /* without its extents of 1 */
-  int64_t kept_shape[MT_MAX_RANK], kept_stride[MT_MAX_RANK];
-  int64_t gone_shape[MT_MAX_RANK], gone_stride[MT_MAX_RANK];
-  int64_t out_shape[MT_MAX_RANK], out_stride[MT_MAX_RANK];
-} split;
+typedef enum fold_kind { FOLD_SUM, FOLD_MEAN, FOLD_MAX } fold_kind;
 
-static void split_axes(const mt_ref_call *call, split *s) {
-  const mt_view *x = &call->in[0];
-  const mt_attr_v1 *axes = mt_ref_attr(call, MT_ATTR_AXES);
-  bool keepdims = mt_ref_i64(call, MT_ATTR_KEEPDIMS, 0) != 0;
-  int kept = 0, gone = 0;
-  uint32_t next = 0;
-  for (int i = 0; i < x->rank; i++) {
-    if (next < axes->count && axes->value.list[next] == i) {
-      s->gone_shape[gone] = x->shape[i];
-      s->gone_stride[gone++] = x->stride[i];
-      next++;
-      continue;
+typedef struct reduction {
+  mt_walk kept;    /* operands: out, in */
+  mt_walk reduced; /* operand: in */
+  int64_t count;   /* elements that make one */
+} reduction;
+
+static bool is_reduced(const mt_attr_v1 *axes, int axis) {
+  for (uint32_t i = 0; axes && i < axes->count; i++) {
+    if (axes->value.list[i] == axis) {
+      return true;
     }
-    s->kept_shape[kept] = s->out_shape[kept] = x->shape[i];
-    s->kept_stride[kept] = x->stride[i];
-    s->out_stride[kept] = call->out.stride[keepdims ? i : kept];
-    kept++;
   }
-  s->kept = (mt_view){x->dtype, NULL, kept, -1, s->kept_shape, s->kept_stride, x->data};
-  s->gone = (mt_view){x->dtype, NULL, gone, -1, s->gone_shape, s->gone_stride, NULL};
-  s->out = (mt_view){call->out.dtype, NULL, kept, -1, s->out_shape, s->out_stride, call->out.data};
+  return false;
 }
 
-typedef void reduce_fn(const mt_view *line, mt_dtype out_dtype, char *out);
+static void reduction_begin(reduction *r, const mt_ref_call *call) {
+  const mt_view *in = &call->in[0], *out = &call->out;
+  const mt_attr_v1 *axes = mt_ref_attr(call, MT_ATTR_AXES);
+  bool keepdims = out->rank == in->rank;
+  int out_axis = 0;
+  mt_walk_begin(&r->kept, 2);
+  mt_walk_begin(&r->reduced, 1);
+  r->count = 1;
+  for (int axis = 0; axis < in->rank; axis++) {
+    int64_t step = mt_view_step(in, axis);
+    if (is_reduced(axes, axis)) {
+      mt_walk_axis(&r->reduced, in->shape[axis], &step);
+      r->count *= in->shape[axis];
+      out_axis += keepdims;
+    } else {
+      int64_t steps[] = {mt_view_step(out, out_axis++), step};
+      mt_walk_axis(&r->kept, in->shape[axis], steps);
+    }
+  }
+  mt_walk_start(&r->kept, (char *const[]){out->data, in->data});
+}
 
-static mt_status reduce(const mt_ref_call *call, reduce_fn *fn) {
-  split s;
-  split_axes(call, &s);
-  const mt_view *views[] = {&s.out, &s.kept};
-  for (mt_walk w = mt_walk_start(2, views); !w.done; mt_walk_next(&w)) {
-    for (int64_t i = 0; i < w.inner; i++) {
-      s.gone.data = w.at[1] + i * w.step[1];
-      fn(&s.gone, call->out.dtype, w.at[0] + i * w.step[0]);
+static double larger(double x, double y) {
+  return isnan(x) || x >= y ? x : y; /* y when it is NaN */
+}
+
+static double fold_f64(reduction *r, mt_dtype dtype, char *first, fold_kind kind) {
+  double x[MT_LINE], total = kind == FOLD_MAX ? -INFINITY : 0;
+  mt_walk *walk = &r->reduced;
+  mt_walk_start(walk, &first);
+  while (mt_walk_next(walk)) {
+    mt_load_f64(dtype, walk->at[0], walk->stride[0], walk->count, x);
+    for (int64_t i = 0; i < walk->count; i++) {
+      total = kind == FOLD_MAX ? larger(total, x[i]) : total + x[i];
+    }
+  }
+  return kind == FOLD_MEAN ? total / (double)r->count : total;
+}
+
+static int64_t fold_i64(reduction *r, mt_dtype dtype, char *first, fold_kind kind) {
+  int64_t x[MT_LINE], total = kind == FOLD_MAX ? INT64_MIN : 0;
+  mt_walk *walk = &r->reduced;
+  mt_walk_start(walk, &first);
+  while (mt_walk_next(walk)) {
+    mt_load_i64(dtype, walk->at[0], walk->stride[0], walk->count, x);
+    for (int64_t i = 0; i < walk->count; i++) {
+      if (kind == FOLD_SUM) {
+        total = (int64_t)((uint64_t)total + (uint64_t)x[i]);
+      } else {
+        total = x[i] > total ? x[i] : total;
+      }
+    }
+  }
+  return total;
+}
+
+static mt_status reduce(const mt_ref_call *call, fold_kind kind) {
+  mt_dtype from = call->in[0].dtype, to = call->out.dtype;
+  reduction r;
+  reduction_begin(&r, call);
+  while (mt_walk_next(&r.kept)) {
+    for (int64_t i = 0; i < r.kept.count; i++) {
+      char *dst = r.kept.at[0] + i * r.kept.stride[0], *src = r.kept.at[1] + i * r.kept.stride[1];
+      if (mt_is_float(from)) {
+        double result = fold_f64(&r, from, src, kind);
+        mt_store_f64(to, &result, 1, dst, 0);
+      } else {
+        int64_t result = fold_i64(&r, from, src, kind);
+        mt_store_i64(to, &result, 1, dst, 0);
+      }
     }
   }
   return MT_OK;
 }
 
-static double sum_floats(const mt_view *line) {
-  double sum = 0;
-  for (mt_walk w = mt_walk_start(1, &line); !w.done; mt_walk_next(&w)) {
-    for (int64_t i = 0; i < w.inner; i++) {
-      sum += mt_load_f64(line->dtype, w.at[0] + i * w.step[0]);
-    }
-  }
-  return sum;
-}
-
-static void sum_line(const mt_view *line, mt_dtype out_dtype, char *out) {
-  if (mt_dtype_is_float(line->dtype)) {
-    mt_store_f64(out_dtype, out, sum_floats(line));
-    return;
-  }
-  uint64_t sum = 0;
-  for (mt_walk w = mt_walk_start(1, &line); !w.done; mt_walk_next(&w)) {
-    for (int64_t i = 0; i < w.inner; i++) {
-      sum += (uint64_t)mt_load_i64(line->dtype, w.at[0] + i * w.step[0]);
-    }
-  }
-  mt_store_i64(out_dtype, out, (int64_t)sum);
-}
-
-static void mean_line(const mt_view *line, mt_dtype out_dtype, char *out) {
-  mt_store_f64(out_dtype, out, sum_floats(line) / (double)mt_view_elements(line));
-}
-
-static void max_line(const mt_view *line, mt_dtype out_dtype, char *out) {
-  bool floats = mt_dtype_is_float(line->dtype);
-  double most = -INFINITY;
-  int64_t most_integer = INT64_MIN;
-  for (mt_walk w = mt_walk_start(1, &line); !w.done; mt_walk_next(&w)) {
-    for (int64_t i = 0; i < w.inner; i++) {
-      const char *at = w.at[0] + i * w.step[0];
-      if (floats) {
-        double x = mt_load_f64(line->dtype, at);
-        most = isnan(most) || x <= most ? most : x; /* a NaN is not <= */
-      } else {
-        int64_t x = mt_load_i64(line->dtype, at);
-        most_integer = x > most_integer ? x : most_integer;
-      }
-    }
-  }
-  if (floats) {
-    mt_store_f64(out_dtype, out, most);
-  } else {
-    mt_store_i64(out_dtype, out, most_integer);
-  }
-}
-
 static mt_status sum_reference(const mt_ref_call *call) {
-  return reduce(call, sum_line);
+  return reduce(call, FOLD_SUM);
 }
 static mt_status mean_reference(const mt_ref_call *call) {
-  return reduce(call, mean_line);
+  return reduce(call, FOLD_MEAN);
 }
 static mt_status max_reference(const mt_ref_call *call) {
-  return reduce(call, max_line);
+  return reduce(call, FOLD_MAX);
 }
 
 const mt_op_def mt_op_sum = {"sum", 1, sum_reference};
 const mt_op_def mt_op_mean = {"mean", 1, mean_reference};
 const mt_op_def mt_op_max = {"max", 1, max_reference};
 
-/* ---- the calls ------------------------------------------------------------------------------ */
+/* ---- validation --------------------------------------------------------------------- */
 
-typedef struct reduction {
-  int64_t list[MT_MAX_RANK]; /* axes, rising */
+typedef struct request {
+  int64_t axes[MT_MAX_RANK]; /* rising */
   size_t count;
-  int rank; /* of the result */
-  int64_t shape[MT_MAX_RANK];
-  bool empty; /* nothing to reduce where there is a result */
-} reduction;
+  int64_t shape[MT_MAX_RANK]; /* of the result */
+  int rank;
+  int64_t reduced; /* elements that make one; 0 when an extent is 0 */
+} request;
 
-static mt_status mark_axes(const char *op, const mt_tensor *x, const int *axes, int count,
-                           bool *goes) {
+static mt_status mark_axes(const char *op, int rank, const int *axes, int count, bool *reduced) {
   if (count < 0 || (count > 0 && !axes)) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: %d axes at %s", op, count,
-                   axes ? "a valid address: expected 0 or more" : "NULL");
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: %d axes, %s: expected 0 or more", op, count,
+                   axes ? "given" : "NULL");
+  }
+  for (int axis = 0; axis < rank; axis++) {
+    reduced[axis] = count == 0;
   }
   for (int i = 0; i < count; i++) {
     int axis;
-    MT_TRY(mt_axis_normalize(op, axes[i], x->rank, &axis));
-    if (goes[axis]) {
+    MT_TRY(mt_axis_normalize(op, axes[i], rank, &axis));
+    if (reduced[axis]) {
       return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: axis %d is named twice", op, axis);
     }
-    goes[axis] = true;
-  }
-  for (int i = 0; count == 0 && i < x->rank; i++) {
-    goes[i] = true;
+    reduced[axis] = true;
   }
   return MT_OK;
 }
 
-static mt_status plan_reduction(const char *op, const mt_tensor *x, const int *axes, int count,
-                                bool keepdims, reduction *r) {
-  bool goes[MT_MAX_RANK] = {false};
-  MT_TRY(mark_axes(op, x, axes, count, goes));
-  *r = (reduction){0};
-  for (int i = 0; i < x->rank; i++) {
-    if (goes[i]) {
-      r->list[r->count++] = i;
-      r->empty = r->empty || x->shape[i] == 0;
+static void work_out(const mt_tensor *x, const bool *reduced, bool keepdims, request *r) {
+  memset(r, 0, sizeof(*r));
+  r->reduced = 1;
+  for (int axis = 0; axis < x->rank; axis++) {
+    if (!reduced[axis]) {
+      r->shape[r->rank++] = x->shape[axis];
+      continue;
     }
-    if (!goes[i] || keepdims) {
-      r->shape[r->rank++] = goes[i] ? 1 : x->shape[i];
+    r->axes[r->count++] = axis;
+    r->reduced = x->shape[axis] == 0 ? 0 : r->reduced;
+    if (keepdims) {
+      r->shape[r->rank++] = 1;
     }
   }
-  return MT_OK;
 }
 
-static mt_status run(const mt_op_def *def, mt_runtime *rt, mt_tensor *x, mt_dtype dtype,
-                     const reduction *r, int keepdims, mt_tensor **out) {
-  mt_op_call call = {.def = def, .in = &x, .in_count = 1};
-  mt_op_attr_list(&call, MT_ATTR_AXES, r->list, r->count);
-  mt_op_attr_i64(&call, MT_ATTR_KEEPDIMS, keepdims != 0);
-  MT_TRY(mt_op_output(def->name, out, dtype, r->rank, r->shape, &call.out));
-  return mt_op_run(rt, &call, false, out);
+static mt_status reduction_run(mt_runtime *rt, mt_op_call *call, mt_tensor *x, mt_dtype dtype,
+                               const int *axes, int count, int keepdims, mt_tensor **out) {
+  const char *op = call->def->name;
+  bool reduced[MT_MAX_RANK];
+  request r;
+  MT_TRY(mark_axes(op, x->rank, axes, count, reduced));
+  work_out(x, reduced, keepdims != 0, &r);
+  MT_TRY(mt_op_output(op, out, dtype, r.rank, r.shape, &call->out));
+  if (call->def == &mt_op_max && r.reduced == 0 && call->out->elements > 0) {
+    char text[MT_DESCRIBE_BYTES];
+    if (!*out) {
+      mt_tensor_release(&call->out);
+    }
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "max: x %s: the largest of no elements",
+                   mt_tensor_describe(x, text, sizeof(text)));
+  }
+  mt_op_attr_list(call, MT_ATTR_AXES, r.axes, r.count);
+  if (keepdims) {
+    mt_op_attr_i64(call, MT_ATTR_KEEPDIMS, 1);
+  }
+  call->in = &x;
+  call->in_count = 1;
+  return mt_op_run(rt, call, false, out);
 }
 
-static mt_status check(const char *op, mt_runtime *rt, const mt_tensor *x, mt_tensor **out) {
+/* expected: the dtypes in words, when x has another one. */
+static mt_status check_input(const char *op, const mt_runtime *rt, const mt_tensor *x,
+                             mt_tensor **out, bool (*accepts)(mt_dtype), const char *expected) {
+  char text[MT_DESCRIBE_BYTES];
   MT_TRY(mt_op_require(op, "rt", rt));
   MT_TRY(mt_op_require(op, "x", x));
-  return mt_op_require(op, "out", out);
+  MT_TRY(mt_op_require(op, "out", out));
+  return accepts(x->dtype) ? MT_OK
+                           : mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: x %s: expected %s", op,
+                                     mt_tensor_describe(x, text, sizeof(text)), expected);
 }
 
-static mt_status fail_dtype(const char *op, const mt_tensor *x, const char *expected) {
-  char text[MT_DESCRIBE_BYTES];
-  return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: x %s: expected %s", op,
-                 mt_tensor_describe(x, text, sizeof(text)), expected);
+static bool is_plain(mt_dtype dtype) {
+  return dtype != MT_BLOCK;
+}
+static bool is_number(mt_dtype dtype) {
+  return dtype != MT_BLOCK && dtype != MT_BOOL;
 }
 
 mt_status mt_sum(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
                  mt_tensor **out) {
-  reduction r;
-  MT_TRY(check("sum", rt, x, out));
-  if (x->dtype == MT_BLOCK) {
-    return fail_dtype("sum", x, "no block format");
-  }
-  MT_TRY(plan_reduction("sum", x, axes, count, keepdims != 0, &r));
-  mt_dtype dtype = mt_dtype_is_float(x->dtype) ? x->dtype : MT_I64;
-  return run(&mt_op_sum, rt, x, dtype, &r, keepdims, out);
+  mt_op_call call = {.def = &mt_op_sum};
+  MT_TRY(check_input("sum", rt, x, out, is_plain, "a dtype other than a block format"));
+  return reduction_run(rt, &call, x, mt_is_float(x->dtype) ? x->dtype : MT_I64, axes, count,
+                       keepdims, out);
 }
 
 mt_status mt_mean(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
                   mt_tensor **out) {
-  reduction r;
-  MT_TRY(check("mean", rt, x, out));
-  if (!mt_dtype_is_float(x->dtype)) {
-    return fail_dtype("mean", x, "f32, f64, f16 or bf16");
-  }
-  MT_TRY(plan_reduction("mean", x, axes, count, keepdims != 0, &r));
-  return run(&mt_op_mean, rt, x, x->dtype, &r, keepdims, out);
+  mt_op_call call = {.def = &mt_op_mean};
+  MT_TRY(check_input("mean", rt, x, out, mt_is_float, "f32, f64, f16 or bf16"));
+  return reduction_run(rt, &call, x, x->dtype, axes, count, keepdims, out);
 }
 
 mt_status mt_max(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
                  mt_tensor **out) {
-  reduction r;
-  MT_TRY(check("max", rt, x, out));
-  if (x->dtype == MT_BLOCK || x->dtype == MT_BOOL) {
-    return fail_dtype("max", x, "a number");
-  }
-  MT_TRY(plan_reduction("max", x, axes, count, keepdims != 0, &r));
-  if (r.empty) {
-    return fail_dtype("max", x, "at least one element along each reduced axis");
-  }
-  return run(&mt_op_max, rt, x, x->dtype, &r, keepdims, out);
+  mt_op_call call = {.def = &mt_op_max};
+  MT_TRY(check_input("max", rt, x, out, is_number, "numbers"));
+  return reduction_run(rt, &call, x, x->dtype, axes, count, keepdims, out);
 }

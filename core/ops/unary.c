@@ -1,109 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elementwise ops with one input, floats: relu to sqrt, and scale. In double. */
-#include "unary.h"
+/* relu, gelu, gelu_tanh, silu, sigmoid, tanh, exp, log, sqrt, scale: one input, floats. */
+#include "scalar.h"
+#include "view.h"
 
-#include <math.h>
-
-/* ---- functions ------------------------------------------------------------------------- */
-
-static double relu(double x) {
-  return x < 0 ? 0 : x; /* NaN stays */
-}
-
-static double gelu(double x) {
-  if (x == -INFINITY) {
-    return 0; /* the limit; the formula gives NaN */
+static mt_status unary_call(mt_runtime *rt, mt_tensor *x, mt_op_call *call, mt_tensor **out) {
+  const char *op = call->def->name;
+  char text[MT_DESCRIBE_BYTES];
+  MT_TRY(mt_op_require(op, "rt", rt));
+  MT_TRY(mt_op_require(op, "x", x));
+  MT_TRY(mt_op_require(op, "out", out));
+  if (!mt_is_float(x->dtype)) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: x %s: expected f32, f64, f16 or bf16", op,
+                   mt_tensor_describe(x, text, sizeof(text)));
   }
-  return 0.5 * x * erfc(-x * 0.70710678118654752440);
+  MT_TRY(mt_op_output(op, out, x->dtype, x->rank, x->shape, &call->out));
+  call->in = &x;
+  call->in_count = 1;
+  return mt_op_run(rt, call, true, out);
 }
 
-static double gelu_tanh(double x) {
-  if (x == -INFINITY) {
-    return 0;
-  }
-  double inner = 0.79788456080286535588 * (x + 0.044715 * x * x * x);
-  /* 1 + tanh(y) is 2 / (1 + exp(-2y)), without the cancellation */
-  return x / (1 + exp(-2 * inner));
+static mt_status unary(mt_runtime *rt, const mt_op_def *def, mt_tensor *x, mt_tensor **out) {
+  mt_op_call call = {.def = def};
+  return unary_call(rt, x, &call, out);
 }
 
-static double sigmoid(double x) {
-  return 1 / (1 + exp(-x));
-}
-
-static double silu(double x) {
-  return x == -INFINITY ? 0 : x / (1 + exp(-x));
-}
-
-double mt_activation_f64(mt_activation activation, double x) {
-  switch (activation) {
-  case MT_ACT_RELU: return relu(x);
-  case MT_ACT_GELU: return gelu(x);
-  case MT_ACT_GELU_TANH: return gelu_tanh(x);
-  case MT_ACT_SILU: return silu(x);
-  default: return x;
-  }
-}
-
-static mt_status map(const mt_ref_call *call, double (*f)(double)) {
+static mt_status map(const mt_ref_call *call, double (*function)(double)) {
   const mt_view *views[] = {&call->out, &call->in[0]};
-  mt_dtype dtype = call->out.dtype;
-  for (mt_walk w = mt_walk_start(2, views); !w.done; mt_walk_next(&w)) {
-    for (int64_t i = 0; i < w.inner; i++) {
-      double x = mt_load_f64(dtype, w.at[1] + i * w.step[1]);
-      mt_store_f64(dtype, w.at[0] + i * w.step[0], f(x));
+  mt_walk walk;
+  double x[MT_LINE];
+  mt_walk_views(&walk, views, 2);
+  while (mt_walk_next(&walk)) {
+    mt_load_f64(call->in[0].dtype, walk.at[1], walk.stride[1], walk.count, x);
+    for (int64_t i = 0; i < walk.count; i++) {
+      x[i] = function(x[i]);
     }
+    mt_store_f64(call->out.dtype, x, walk.count, walk.at[0], walk.stride[0]);
   }
   return MT_OK;
 }
 
-/* ---- the calls --------------------------------------------------------------------------- */
-
-static mt_status unary(const mt_op_def *def, mt_runtime *rt, mt_tensor *x, const double *factor,
-                       mt_tensor **out) {
-  char text[MT_DESCRIBE_BYTES];
-  mt_op_call call = {.def = def, .in = &x, .in_count = 1};
-  MT_TRY(mt_op_require(def->name, "rt", rt));
-  MT_TRY(mt_op_require(def->name, "x", x));
-  MT_TRY(mt_op_require(def->name, "out", out));
-  if (!mt_dtype_is_float(x->dtype)) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: x %s: expected f32, f64, f16 or bf16", def->name,
-                   mt_tensor_describe(x, text, sizeof(text)));
-  }
-  if (factor) {
-    mt_op_attr_f64(&call, MT_ATTR_FACTOR, *factor);
-  }
-  MT_TRY(mt_op_output(def->name, out, x->dtype, x->rank, x->shape, &call.out));
-  return mt_op_run(rt, &call, true, out);
-}
-
-#define UNARY_OP(op, function)                                                                     \
-  static mt_status op##_reference(const mt_ref_call *call) {                                       \
+/* The reference kernel, the entry in ops.def, and the public function. */
+#define UNARY(name, function)                                                                      \
+  static mt_status name##_reference(const mt_ref_call *call) {                                     \
     return map(call, function);                                                                    \
   }                                                                                                \
-  const mt_op_def mt_op_##op = {#op, 1, op##_reference};                                           \
-  mt_status mt_##op(mt_runtime *rt, mt_tensor *x, mt_tensor **out) {                               \
-    return unary(&mt_op_##op, rt, x, NULL, out);                                                   \
+  const mt_op_def mt_op_##name = {#name, 1, name##_reference};                                     \
+  mt_status mt_##name(mt_runtime *rt, mt_tensor *x, mt_tensor **out) {                             \
+    return unary(rt, &mt_op_##name, x, out);                                                       \
   }
 
-UNARY_OP(relu, relu)
-UNARY_OP(gelu, gelu)
-UNARY_OP(gelu_tanh, gelu_tanh)
-UNARY_OP(silu, silu)
-UNARY_OP(sigmoid, sigmoid)
-UNARY_OP(tanh, tanh)
-UNARY_OP(exp, exp)
-UNARY_OP(log, log)
-UNARY_OP(sqrt, sqrt)
+UNARY(relu, mt_relu_f64)
+UNARY(gelu, mt_gelu_f64)
+UNARY(gelu_tanh, mt_gelu_tanh_f64)
+UNARY(silu, mt_silu_f64)
+UNARY(sigmoid, mt_sigmoid_f64)
+UNARY(tanh, tanh)
+UNARY(exp, exp)
+UNARY(log, log)
+UNARY(sqrt, sqrt)
+
+/* ---- scale -------------------------------------------------------------------------- */
 
 static mt_status scale_reference(const mt_ref_call *call) {
   const mt_view *views[] = {&call->out, &call->in[0]};
-  mt_dtype dtype = call->out.dtype;
-  double factor = mt_ref_f64(call, MT_ATTR_FACTOR, 1);
-  for (mt_walk w = mt_walk_start(2, views); !w.done; mt_walk_next(&w)) {
-    for (int64_t i = 0; i < w.inner; i++) {
-      double x = mt_load_f64(dtype, w.at[1] + i * w.step[1]);
-      mt_store_f64(dtype, w.at[0] + i * w.step[0], factor * x);
+  double factor = mt_ref_f64(call, MT_ATTR_FACTOR, 1), x[MT_LINE];
+  mt_walk walk;
+  mt_walk_views(&walk, views, 2);
+  while (mt_walk_next(&walk)) {
+    mt_load_f64(call->in[0].dtype, walk.at[1], walk.stride[1], walk.count, x);
+    for (int64_t i = 0; i < walk.count; i++) {
+      x[i] *= factor;
     }
+    mt_store_f64(call->out.dtype, x, walk.count, walk.at[0], walk.stride[0]);
   }
   return MT_OK;
 }
@@ -111,5 +79,7 @@ static mt_status scale_reference(const mt_ref_call *call) {
 const mt_op_def mt_op_scale = {"scale", 1, scale_reference};
 
 mt_status mt_scale(mt_runtime *rt, mt_tensor *x, double factor, mt_tensor **out) {
-  return unary(&mt_op_scale, rt, x, &factor, out);
+  mt_op_call call = {.def = &mt_op_scale};
+  mt_op_attr_f64(&call, MT_ATTR_FACTOR, factor);
+  return unary_call(rt, x, &call, out);
 }

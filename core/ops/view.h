@@ -1,51 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-/* view.h - what reference kernels share: walking strided operands, one element as a number. */
+/*
+ * view.h - what reference kernels share: walking strided operands, and elements of any
+ * dtype as double or int64.
+ *
+ * A kernel walks its operands in pieces: at most MT_LINE elements that follow each other
+ * with one step per operand. It loads a piece into an array on its stack, computes, and
+ * stores. So the dtype is looked at once a piece, and the inner loops are plain C.
+ */
 #ifndef MT_CORE_OPS_VIEW_H
 #define MT_CORE_OPS_VIEW_H
 
 #include "op.h"
 
-enum { MT_WALK_MAX = 4 };
+enum { MT_LINE = 256, MT_WALK_OPERANDS = 4 };
 
-/* Row-major walk over operands of one shape. The innermost axis is left to the caller,
- * who steps each pointer by its step (bytes):
- *   for (mt_walk w = mt_walk_start(...); !w.done; mt_walk_next(&w))
- *     for (int64_t i = 0; i < w.inner; i++) ... w.at[k] + i * w.step[k] */
+/* ---- walking ------------------------------------------------------------------------ */
 typedef struct mt_walk {
-  int count;
-  bool done;
-  int64_t inner;
-  char *at[MT_WALK_MAX];
-  int64_t step[MT_WALK_MAX];
-  int axes; /* outer ones */
-  int64_t extent[MT_MAX_RANK], index[MT_MAX_RANK];
-  int64_t stride[MT_WALK_MAX][MT_MAX_RANK]; /* bytes */
+  int operands, rank;
+  bool empty;
+  int64_t extent[MT_MAX_RANK]; /* axes that follow on each other are merged; the last is inner */
+  int64_t step[MT_MAX_RANK][MT_WALK_OPERANDS]; /* bytes */
+  int64_t index[MT_MAX_RANK];
+  int64_t offset[MT_WALK_OPERANDS]; /* of the row that index is in */
+  char *base[MT_WALK_OPERANDS];
+  int64_t done; /* of the row */
+  /* the piece */
+  char *at[MT_WALK_OPERANDS];
+  int64_t stride[MT_WALK_OPERANDS]; /* bytes */
+  int64_t count;
 } mt_walk;
 
-/* count operands with the rank and shape of views[0]; block formats: without their block
- * axis. */
-mt_walk mt_walk_start(int count, const mt_view *const *views);
-void mt_walk_next(mt_walk *walk);
+/* Bytes from one element of an axis to the next; block formats: on the block axis from one
+ * block to the next. */
+int64_t mt_view_step(const mt_view *view, int axis);
 
-/* One element as a number. mt_load_i64: of integers and bool. Stores round or wrap. */
-double mt_load_f64(mt_dtype dtype, const void *at);
-void mt_store_f64(mt_dtype dtype, void *at, double value);
-int64_t mt_load_i64(mt_dtype dtype, const void *at);
-void mt_store_i64(mt_dtype dtype, void *at, int64_t value);
-bool mt_dtype_is_float(mt_dtype dtype);
+/* An empty description, its axes one by one (outer first; steps in bytes, one for each
+ * operand), then start with the addresses of element 0. start may be called again for
+ * other addresses. */
+void mt_walk_begin(mt_walk *walk, int operands);
+void mt_walk_axis(mt_walk *walk, int64_t extent, const int64_t *steps);
+void mt_walk_start(mt_walk *walk, char *const *data);
 
-/* count doubles between packed memory and a strided line of float elements. */
-void mt_load_line(mt_dtype dtype, const char *at, int64_t step, int64_t count, double *out);
-void mt_store_line(mt_dtype dtype, char *at, int64_t step, int64_t count, const double *in);
+/* All axes of views of the same shape, started. */
+void mt_walk_views(mt_walk *walk, const mt_view *const *views, int operands);
 
-/* A view without axis `axis` (the operand at index 0 of it). shape and stride: room for
- * MT_MAX_RANK. */
-mt_view mt_view_without(const mt_view *view, int axis, int64_t *shape, int64_t *stride);
-/* The first rank axes; the axes from `from` on, at data. */
-mt_view mt_view_leading(const mt_view *view, int rank);
-mt_view mt_view_trailing(const mt_view *view, int from, void *data);
-/* Elements of one plain dtype and shape. */
-void mt_view_copy(const mt_view *to, const mt_view *from);
-int64_t mt_view_elements(const mt_view *view);
+/* The next piece; false when there is none. */
+bool mt_walk_next(mt_walk *walk);
+
+/* ---- elements ----------------------------------------------------------------------- */
+/* n elements, `step` bytes from one to the next, any alignment. Floats load as double
+ * (exact), the others as int64 (a bool as 0 or 1). */
+void mt_load_f64(mt_dtype dtype, const char *src, int64_t step, int64_t n, double *dst);
+void mt_load_i64(mt_dtype dtype, const char *src, int64_t step, int64_t n, int64_t *dst);
+
+/* To any dtype. From double: floats round once, to nearest even; integers truncate and
+ * saturate, NaN gives 0. From int64: integers wrap, floats round once. bool: x != 0. */
+void mt_store_f64(mt_dtype dtype, const double *src, int64_t n, char *dst, int64_t step);
+void mt_store_i64(mt_dtype dtype, const int64_t *src, int64_t n, char *dst, int64_t step);
+
+/* f32, f64, f16, bf16 */
+bool mt_is_float(mt_dtype dtype);
+
+/* n units of `size` bytes; src and dst do not overlap. */
+void mt_copy_units(size_t size, const char *src, int64_t src_step, int64_t n, char *dst,
+                   int64_t dst_step);
+/* The same for all units of a started walk of two operands: dst, src. */
+void mt_copy_walk(mt_walk *walk, size_t size);
 
 #endif

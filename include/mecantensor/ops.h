@@ -94,7 +94,7 @@ MT_API mt_status mt_copy(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
 MT_API mt_status mt_contiguous(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
 
 /* To another dtype (not MT_BLOCK). Float to int truncates toward zero and saturates;
- * NaN gives 0. To bool: x != 0. From a block format: to f32 (decodes). */
+ * NaN gives 0. Int to int wraps. To bool: x != 0. From a block format: to f32 (decodes). */
 MT_API mt_status mt_cast(mt_runtime *rt, mt_tensor *x, mt_dtype dtype, mt_tensor **out);
 
 /* f32 to a block format, blocks along the last axis; on the host. NaN and infinity

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* scalar.h - activation functions in double: as ops, and behind matmul. NaN stays NaN. */
+#ifndef MT_CORE_OPS_SCALAR_H
+#define MT_CORE_OPS_SCALAR_H
+
+#include <math.h>
+
+static inline double mt_relu_f64(double x) {
+  return x < 0 ? 0 : x;
+}
+
+/* x/2 (1 + erf(x/sqrt 2)) = x/2 erfc(-x/sqrt 2), which keeps its digits for x < 0. */
+static inline double mt_gelu_f64(double x) {
+  return 0.5 * x * erfc(-x * 0.70710678118654752440);
+}
+
+static inline double mt_gelu_tanh_f64(double x) {
+  return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+
+static inline double mt_silu_f64(double x) {
+  return x / (1 + exp(-x));
+}
+
+static inline double mt_sigmoid_f64(double x) {
+  return 1 / (1 + exp(-x));
+}
+
+#endif
