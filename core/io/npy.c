@@ -18,7 +18,13 @@
 
 #define NPY_MAGIC "\x93NUMPY"
 
-enum { NPY_MAGIC_BYTES = 6, NPY_HEADER_MAX = 1 << 20, NPY_DESCR_MAX = 64, NPY_ALIGN = 64 };
+enum {
+  NPY_MAGIC_BYTES = 6,
+  NPY_HEADER_MAX = 1 << 20,
+  NPY_DESCR_MAX = 64,
+  NPY_ALIGN = 64,
+  NPY_GROWTH = 21
+};
 
 static const struct {
   const char *code; /* behind the byte order */
@@ -279,7 +285,8 @@ mt_status mt_read_npy(mt_archive *archive) {
 
 /* ---- writing --------------------------------------------------------------------------- */
 
-/* As numpy writes it, so that the same array gives the same file; NUL-terminated. */
+/* As numpy writes it, so that the same array gives the same file: with room behind it for
+ * the first extent to grow to NPY_GROWTH digits in place. NUL-terminated; returns the length. */
 static size_t format_header(const mt_io_entry *entry, char *text, size_t size) {
   size_t n = (size_t)snprintf(text, size, "{'descr': '%s', 'fortran_order': False, 'shape': (",
                               entry->stored);
@@ -287,7 +294,12 @@ static size_t format_header(const mt_io_entry *entry, char *text, size_t size) {
     n += (size_t)snprintf(text + n, size - n, "%s%lld%s", i ? ", " : "", (long long)entry->shape[i],
                           entry->rank == 1 ? "," : "");
   }
-  return n + (size_t)snprintf(text + n, size - n, "), }");
+  n += (size_t)snprintf(text + n, size - n, "), }");
+  if (entry->rank > 0) {
+    int digits = snprintf(NULL, 0, "%lld", (long long)entry->shape[0]);
+    n += (size_t)snprintf(text + n, size - n, "%*s", NPY_GROWTH - digits, "");
+  }
+  return n;
 }
 
 static const char *npy_descr(mt_writer *writer, mt_dtype dtype) {
