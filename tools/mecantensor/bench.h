@@ -24,7 +24,7 @@ typedef struct bench_matmul_options {
   const char *isa;     /* "avx2": the others are held to it; NULL: whatever they choose */
   const char *backend; /* for mt_runtime_options.backend; NULL: the environment */
   double seconds;      /* > 0: measured time for each (shape, contender, round) */
-  int rounds;          /* >= 1: contenders take turns; the best round of each counts */
+  int rounds;          /* >= 1: contenders take turns; the median counts */
   bool json, csv;      /* at most one; neither: a table */
 } bench_matmul_options;
 

@@ -124,7 +124,7 @@ static const struct argp_option options[] = {
     {"against", KEY_AGAINST, "LIST", 0, "Measure openblas, blis, onednn beside, if installed", 0},
     {"isa", KEY_ISA, "NAME", 0, "Hold the others to this instruction set: avx2", 0},
     {"seconds", KEY_SECONDS, "S", 0, "Measured time of a shape, contender and round (0.3)", 0},
-    {"rounds", KEY_ROUNDS, "N", 0, "Rounds in which contenders take turns; the best counts (5)", 0},
+    {"rounds", KEY_ROUNDS, "N", 0, "Rounds in which contenders take turns; the median counts (5)", 0},
     {"csv", KEY_CSV, 0, 0, "Print comma-separated values", 0},
     OPTION_BACKEND,
     OPTION_JSON,
