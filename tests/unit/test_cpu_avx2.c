@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * test_cpu_avx2.c - what conformance does not ask of cpu-avx2: the accuracy that is
+ * documented, and the same bits on any number of threads.
+ *
+ * Nothing is tested where the backend cannot run (another machine, no AVX2).
+ */
+#include "harness.h"
+
+#include <math.h>
+#include <mecantensor/mecantensor.h>
+#include <stdint.h>
+#include <stdio.h>
+
+static mt_runtime *open_backend(void) {
+  mt_runtime_options options = MT_RUNTIME_OPTIONS_INIT;
+  options.backend = "cpu-avx2";
+  mt_runtime *rt = NULL;
+  mt_status status = mt_runtime_create(&options, &rt);
+  if (status != MT_OK) {
+    ck_assert_int_eq(status, MT_ERR_NOT_FOUND);
+  }
+  return rt;
+}
+
+/* ---- accuracy ---- */
+enum { LINE = 4096 };
+
+static double gelu(double x) {
+  return x / 2 * erfc(-x / sqrt(2));
+}
+
+static double gelu_tanh(double x) {
+  double u = sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x);
+  return x / (1 + exp(-2 * u));
+}
+
+static double silu(double x) {
+  return x / (1 + exp(-x));
+}
+
+static double sigmoid(double x) {
+  return 1 / (1 + exp(-x));
+}
+
+typedef mt_status unary_op(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
+
+typedef struct accuracy {
+  const char *name;
+  unary_op *op;
+  double (*exact)(double);
+  double ulp; /* docs/performance.md */
+} accuracy;
+
+static const accuracy table[] = {
+    {"exp", mt_exp, exp, 1.0},
+    {"log", mt_log, log, 0.8},
+    {"tanh", mt_tanh, tanh, 1.4},
+    {"sigmoid", mt_sigmoid, sigmoid, 2.4},
+    {"silu", mt_silu, silu, 3.4},
+    {"gelu", mt_gelu, gelu, 5.4},
+    {"gelu_tanh", mt_gelu_tanh, gelu_tanh, 3.6},
+    {"sqrt", mt_sqrt, sqrt, 0.5001},
+};
+
+/* The unit in the last place of the float nearest to x */
+static double unit_of(double x) {
+  int exponent;
+  if (fabs(x) < 0x1p-126) {
+    return 0x1p-149;
+  }
+  frexp(x, &exponent);
+  return ldexp(1, exponent - 24);
+}
+
+static void check_value(const accuracy *a, float x, float got) {
+  double exact = a->exact(x);
+  float nearest = (float)exact;
+  if (isnan(nearest) || isnan(got)) {
+    ck_assert_msg(isnan(nearest) && isnan(got), "%s(%a) = %a, not %a", a->name, (double)x,
+                  (double)got, exact);
+    return;
+  }
+  if (isinf(nearest) || isinf(got)) {
+    ck_assert_msg(got == nearest || fabs(exact) > 3.4028e38, "%s(%a) = %a, not %a", a->name,
+                  (double)x, (double)got, exact);
+    return;
+  }
+  double error = fabs((double)got - exact) / unit_of(exact);
+  ck_assert_msg(error <= a->ulp, "%s(%a) = %a, not %a: off by %.2f ulp", a->name, (double)x,
+                (double)got, exact, error);
+}
+
+/* Floats of every sign and exponent, denormals, infinities and NaN among them */
+START_TEST(test_accuracy) {
+  mt_runtime *rt = open_backend();
+  const accuracy *a = &table[_i];
+  int64_t shape[1] = {LINE};
+  float x[LINE], y[LINE];
+  uint32_t bits = 0;
+  for (int line = 0; rt && line < 64; line++) {
+    for (int i = 0; i < LINE; i++) {
+      memcpy(&x[i], &bits, sizeof(bits));
+      bits += 16381; /* prime: 2^32 is passed once */
+    }
+    mt_tensor *in = NULL, *out = NULL;
+    ck_ok(mt_tensor_from_data(MT_F32, 1, shape, x, &in));
+    ck_ok(a->op(rt, in, &out));
+    ck_ok(mt_tensor_get(out, y, sizeof(y)));
+    for (int i = 0; i < LINE; i++) {
+      check_value(a, x[i], y[i]);
+    }
+    mt_tensor_release(&in);
+    mt_tensor_release(&out);
+  }
+  mt_runtime_release(&rt);
+}
+END_TEST
+
+/* ---- threads ---- */
+enum { RESULTS = 9 };
+
+static void fill(mt_tensor *tensor, uint32_t seed) {
+  void *data;
+  ck_ok(mt_tensor_write(tensor, &data));
+  float *values = data;
+  for (int64_t i = 0; i < mt_tensor_elements(tensor); i++) {
+    seed = seed * 1664525u + 1013904223u;
+    values[i] = (float)(int32_t)seed * 0x1p-31f;
+  }
+}
+
+static mt_tensor *make(int64_t rows, int64_t cols, uint32_t seed) {
+  int64_t shape[2] = {rows, cols};
+  mt_tensor *tensor = NULL;
+  ck_ok(mt_tensor_create(MT_F32, 2, shape, &tensor));
+  fill(tensor, seed);
+  return tensor;
+}
+
+/* out[0 .. count-1]: results of ops that are spread over threads in different ways */
+static void compute(mt_runtime *rt, mt_tensor *out[RESULTS]) {
+  mt_tensor *a = make(700, 600, 1), *b = make(600, 500, 2), *row = make(1, 600, 3);
+  mt_tensor *few = make(6, 600, 4), *weights = make(500, 600, 5), *blocks = NULL;
+  mt_matmul_options transposed = MT_MATMUL_OPTIONS_INIT;
+  transposed.trans_b = 1;
+  transposed.activation = MT_ACT_GELU;
+  int first = 0;
+  ck_ok(mt_quantize(rt, weights, mt_format_find("q8_0"), &blocks));
+  ck_ok(mt_matmul(rt, a, b, NULL, &out[0]));
+  ck_ok(mt_matmul(rt, row, b, NULL, &out[1]));
+  ck_ok(mt_matmul(rt, few, weights, &transposed, &out[2]));
+  ck_ok(mt_matmul(rt, a, weights, &transposed, &out[3]));
+  ck_ok(mt_matmul(rt, row, blocks, &transposed, &out[4]));
+  ck_ok(mt_matmul(rt, a, blocks, &transposed, &out[5]));
+  ck_ok(mt_sum(rt, a, NULL, 0, 0, &out[6]));
+  ck_ok(mt_mean(rt, a, &first, 1, 0, &out[7]));
+  ck_ok(mt_softmax(rt, a, 0, &out[8]));
+  ck_ok(mt_runtime_sync(rt));
+  mt_tensor *inputs[] = {a, b, row, few, weights, blocks};
+  for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
+    mt_tensor_release(&inputs[i]);
+  }
+}
+
+START_TEST(test_threads) {
+  mt_tensor *expected[RESULTS] = {NULL};
+  static const char *const counts[] = {"1", "2", "3", "8"};
+  for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+    ck_assert_int_eq(setenv("MECANTENSOR_NUM_THREADS", counts[c], 1), 0);
+    mt_runtime *rt = open_backend();
+    if (!rt) {
+      return;
+    }
+    ck_assert_uint_eq(mt_runtime_threads(rt), (unsigned)atoi(counts[c]));
+    mt_tensor *got[RESULTS] = {NULL};
+    compute(rt, got);
+    for (int i = 0; i < RESULTS; i++) {
+      const void *x, *y;
+      if (!expected[i]) {
+        expected[i] = mt_tensor_retain(got[i]);
+      }
+      ck_ok(mt_tensor_read(expected[i], &x));
+      ck_ok(mt_tensor_read(got[i], &y));
+      ck_assert_msg(memcmp(x, y, mt_tensor_bytes(got[i])) == 0, "result %d on %s threads", i,
+                    counts[c]);
+      mt_tensor_release(&got[i]);
+    }
+    mt_runtime_release(&rt);
+  }
+  for (int i = 0; i < RESULTS; i++) {
+    mt_tensor_release(&expected[i]);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("cpu-avx2");
+  TCase *tcase = tcase_create("cpu-avx2");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_loop_test(tcase, test_accuracy, 0, (int)(sizeof(table) / sizeof(table[0])));
+  tcase_add_test(tcase, test_threads);
+  suite_add_tcase(suite, tcase);
+  return run_suite(suite);
+}
