@@ -15,6 +15,39 @@ extern char **environ;
 
 static char folder[64];
 
+/* ---- what lives until the test ends -----------------------------------------------------------
+ */
+enum { MAX_KEPT = 512 };
+
+static struct {
+  void *texts[MAX_KEPT];
+  json_t *roots[MAX_KEPT];
+  size_t text_count, root_count;
+} kept;
+
+static char *keep_text(char *text) {
+  ck_assert_uint_lt(kept.text_count, MAX_KEPT);
+  kept.texts[kept.text_count++] = text;
+  return text;
+}
+
+static json_t *keep_json(json_t *root) {
+  ck_assert_uint_lt(kept.root_count, MAX_KEPT);
+  kept.roots[kept.root_count++] = root;
+  return root;
+}
+
+static void drop_kept(void) {
+  while (kept.text_count > 0) {
+    free(kept.texts[--kept.text_count]);
+  }
+  while (kept.root_count > 0) {
+    json_decref(kept.roots[--kept.root_count]);
+  }
+}
+
+/* ---- files -------------------------------------------------------------------------------------
+ */
 /* Settings of whoever runs the tests; where the plugins are stays. */
 static void forget_settings(void) {
   static const char *const names[] = {"MECANTENSOR_BACKEND", "MECANTENSOR_LOG",
@@ -40,6 +73,7 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 
 void leave_folder(void) {
   ck_assert_int_eq(chdir("/"), 0);
+  drop_kept();
   nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -49,7 +83,7 @@ char *read_file(const char *path, size_t *size) {
   struct stat info;
   ck_assert_int_eq(fstat(fileno(file), &info), 0);
   size_t bytes = (size_t)info.st_size;
-  char *data = calloc(bytes + 1, 1);
+  char *data = keep_text(calloc(bytes + 1, 1));
   ck_assert_ptr_nonnull(data);
   ck_assert_uint_eq(fread(data, 1, bytes, file), bytes);
   fclose(file);
@@ -142,7 +176,7 @@ json_t *run_cli_json(int code, const char *const *arguments) {
   json_t *root = json_loads(result.out, JSON_REJECT_DUPLICATES, &error);
   ck_assert_msg(root != NULL, "not JSON, line %d: %s: %s", error.line, error.text, result.out);
   ck_assert(json_is_object(root));
-  return root;
+  return keep_json(root);
 }
 
 void save_f32(const char *path, int rank, const int64_t *shape, const float *values) {

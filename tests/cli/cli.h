@@ -17,14 +17,15 @@ typedef enum cli_output { TO_FILE, TO_FULL_DEVICE, TO_NOTHING, TO_CLOSED_PIPE } 
 
 typedef struct cli_result {
   int code;  /* exit code; 128 + number for a signal */
-  char *out; /* both never NULL; kept until the test ends */
+  char *out; /* both never NULL; freed when the test ends */
   char *err;
 } cli_result;
 
 cli_result run_cli(cli_output output, const char *const *arguments);
 #define RUN(...) run_cli(TO_FILE, (const char *const[]){__VA_ARGS__, NULL})
 
-/* Runs, expects the exit code, parses the output as one JSON object. */
+/* Runs, expects the exit code, parses the output as one JSON object. Borrowed: it lives
+ * until the test ends. */
 json_t *run_cli_json(int code, const char *const *arguments);
 #define RUN_JSON(code, ...) run_cli_json(code, (const char *const[]){__VA_ARGS__, NULL})
 
@@ -36,7 +37,7 @@ json_t *run_cli_json(int code, const char *const *arguments);
 #define ck_has_not(text, part)                                                                     \
   ck_assert_msg(strstr((text), (part)) == NULL, "'%s' is in: %s", (part), (text))
 
-char *read_file(const char *path, size_t *size); /* NUL added */
+char *read_file(const char *path, size_t *size); /* NUL added; freed when the test ends */
 void write_file(const char *path, const void *data, size_t size);
 /* Names in the current folder, "." and ".." not counted. */
 size_t count_files(void);

@@ -306,7 +306,9 @@ START_TEST(test_convert_dtype) {
   cli_result result = RUN("convert", "x.npy", "h.npy", "--dtype", "f16");
   ck_code(result, 0);
   ck_has(result.out, "f32 -> f16");
-  ck_assert_mem_eq(load_bytes("h.npy", MT_F16, &size), half, sizeof(half));
+  void *bytes = load_bytes("h.npy", MT_F16, &size);
+  ck_assert_mem_eq(bytes, half, sizeof(half));
+  free(bytes);
   /* Integers stay unless they are selected. */
   make_archive("a.mt");
   ck_code(RUN("convert", "a.mt", "b.mt", "--dtype=f32"), 0);

@@ -8,12 +8,18 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+static void ck_escaped(const char *text, const char *expected) {
+  char *escaped = escape_text(text);
+  ck_assert_str_eq(escaped, expected);
+  free(escaped);
+}
+
 START_TEST(test_escape) {
-  ck_assert_str_eq(escape_text(""), "");
-  ck_assert_str_eq(escape_text("layer.0.weight~ !"), "layer.0.weight~ !");
-  ck_assert_str_eq(escape_text("a\\b"), "a\\\\b");
-  ck_assert_str_eq(escape_text("\x1b[2J\t\x7f\n"), "\\x1b[2J\\x09\\x7f\\x0a");
-  ck_assert_str_eq(escape_text("\xc3\xa9\xff"), "\\xc3\\xa9\\xff");
+  ck_escaped("", "");
+  ck_escaped("layer.0.weight~ !", "layer.0.weight~ !");
+  ck_escaped("a\\b", "a\\\\b");
+  ck_escaped("\x1b[2J\t\x7f\n", "\\x1b[2J\\x09\\x7f\\x0a");
+  ck_escaped("\xc3\xa9\xff", "\\xc3\\xa9\\xff");
 }
 END_TEST
 

@@ -312,6 +312,9 @@ int cmd_convert(int argc, char **argv) {
   }
   if (code == EXIT_DONE) {
     print_report(&c);
+  } else {
+    table_clear(&c.table);
+    json_decref(c.tensors);
   }
   mt_archive_close(&c.in);
   mt_runtime_release(&c.rt);

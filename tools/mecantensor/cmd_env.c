@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -54,39 +53,14 @@ static void backend_effect(FILE *out, const findings *found, const char *value) 
   }
 }
 
-static void path_line(FILE *out, const char *folder) {
-  struct stat info;
-  put_escaped(out, folder);
-  if (folder[0] != '/') {
-    fputs(": not used, the path is not absolute\n", out);
-  } else if (stat(folder, &info) != 0) {
-    fputs(": does not exist\n", out);
-  } else {
-    fputs(S_ISDIR(info.st_mode) ? ": searched\n" : ": is not a folder\n", out);
-  }
-}
-
 static void plugin_path_effect(FILE *out, const findings *found, const char *value) {
   (void)found;
-  if (value == NULL) {
-    return;
-  }
-  char *copy = need_memory(strdup(value));
-  for (char *rest = copy, *folder; (folder = strsep(&rest, ":")) != NULL;) {
-    if (folder[0] != 0) {
-      path_line(out, folder);
-    }
-  }
-  free(copy);
+  put_plugin_path(out, "", value);
 }
 
 static void path_only_effect(FILE *out, const findings *found, const char *value) {
   (void)found;
-  if (value != NULL && strcmp(value, "1") == 0) {
-    fputs(MT_PLUGINDIR ": not searched\n", out);
-  } else {
-    path_line(out, MT_PLUGINDIR);
-  }
+  put_built_in_folder(out, "", value);
 }
 
 static void plugins_effect(FILE *out, const findings *found, const char *value) {
@@ -164,7 +138,7 @@ static void config_effect(FILE *out, const findings *found, const char *value) {
   if (root != value && value != NULL) {
     fputs("ignored: the path is not absolute\n", out);
   }
-  path_line(out, folder);
+  put_folder(out, "", folder);
   free(folder);
 }
 
@@ -385,7 +359,7 @@ int cmd_env(int argc, char **argv) {
     show_variable(&variables[i], &found, &to);
   }
   show_others(&found, &to);
-  const char *const errors[] = {found.general_error, found.log_error, found.backend_error};
+  char *const errors[] = {found.general_error, found.log_error, found.backend_error};
   int code = EXIT_DONE;
   json_t *messages = arguments.json ? json_make_array() : NULL;
   for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
@@ -394,6 +368,7 @@ int cmd_env(int argc, char **argv) {
       if (messages != NULL) {
         json_add(messages, json_text(errors[i]));
       }
+      free(errors[i]);
     }
   }
   if (arguments.json) {

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 mt_device_info device_at(mt_runtime *rt, size_t index) {
   mt_device_info info;
@@ -36,6 +37,42 @@ bool reference_selected(mt_runtime *rt) {
   return false;
 }
 
+/* ---- folders ------------------------------------------------------------------------------ */
+void put_folder(FILE *out, const char *indent, const char *folder) {
+  struct stat info;
+  fputs(indent, out);
+  put_escaped(out, folder);
+  if (folder[0] != '/') {
+    fputs(": not searched, the path is not absolute\n", out);
+  } else if (stat(folder, &info) != 0) {
+    fputs(": does not exist\n", out);
+  } else {
+    fputs(S_ISDIR(info.st_mode) ? ": searched\n" : ": is not a folder\n", out);
+  }
+}
+
+void put_plugin_path(FILE *out, const char *indent, const char *value) {
+  if (value == NULL) {
+    return;
+  }
+  char *copy = need_memory(strdup(value));
+  for (char *rest = copy, *folder; (folder = strsep(&rest, ":")) != NULL;) {
+    if (folder[0] != 0) {
+      put_folder(out, indent, folder);
+    }
+  }
+  free(copy);
+}
+
+void put_built_in_folder(FILE *out, const char *indent, const char *only) {
+  if (only != NULL && strcmp(only, "1") == 0) {
+    fprintf(out, "%s%s: not searched\n", indent, MT_PLUGINDIR);
+  } else {
+    put_folder(out, indent, MT_PLUGINDIR);
+  }
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
 static void device_memory(const mt_device_info *info, char *buf, size_t size) {
   if (info->memory_bytes == 0) {
     snprintf(buf, size, "host");
@@ -128,6 +165,9 @@ static void print_device_details(mt_runtime *rt) {
 
 static void print_candidates(mt_runtime *rt) {
   size_t count = mt_runtime_probe_count(rt);
+  puts("\nFolders with plugins, in order of search:");
+  put_plugin_path(stdout, "  ", secure_getenv("MECANTENSOR_PLUGIN_PATH"));
+  put_built_in_folder(stdout, "  ", secure_getenv("MECANTENSOR_PLUGIN_PATH_ONLY"));
   printf("\nPlugin files, in order of search: %zu\n", count);
   for (size_t i = 0; i < count; i++) {
     mt_probe_record record = record_at(rt, i);
@@ -153,16 +193,36 @@ static void print_candidates(mt_runtime *rt) {
   }
 }
 
+/* Words below each other, as many in a line as fit. */
+static void print_features(void) {
+  enum { WIDTH = 90 };
+  const char *at = mt_cpu_features();
+  size_t column = WIDTH;
+  printf("\nCPU features:");
+  while (*(at += strspn(at, " ")) != 0) {
+    size_t length = strcspn(at, " ");
+    if (column + 1 + length > WIDTH) {
+      printf("\n ");
+      column = 1;
+    }
+    printf(" %.*s", (int)length, at);
+    column += 1 + length;
+    at += length;
+  }
+  putchar('\n');
+}
+
 void print_devices(mt_runtime *rt, bool verbose) {
   print_table(rt);
   print_unusable(rt);
   if (verbose) {
     print_device_details(rt);
     print_candidates(rt);
-    printf("\nCPU features: %s\n", mt_cpu_features());
+    print_features();
   }
 }
 
+/* ---- JSON ------------------------------------------------------------------------------------ */
 static json_t *device_json(const mt_device_info *info) {
   json_t *object = json_make_object();
   char id[96];

@@ -12,6 +12,13 @@ mt_probe_record record_at(mt_runtime *rt, size_t index);
 /* Do the reference kernels take part in running ops? */
 bool reference_selected(mt_runtime *rt);
 
+/* "<indent><folder>: searched", or why it is not. */
+void put_folder(FILE *out, const char *indent, const char *folder);
+/* The same for each folder of MECANTENSOR_PLUGIN_PATH, and for the built-in one, with the
+ * values of MECANTENSOR_PLUGIN_PATH and MECANTENSOR_PLUGIN_PATH_ONLY (NULL: not set). */
+void put_plugin_path(FILE *out, const char *indent, const char *value);
+void put_built_in_folder(FILE *out, const char *indent, const char *only);
+
 /* The table of devices, then the plugins that could not be used. Call
  * mt_runtime_probe_all() first. */
 void print_devices(mt_runtime *rt, bool verbose);

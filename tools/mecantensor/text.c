@@ -133,6 +133,12 @@ void table_print(text_table *table, int indent) {
     }
     int pad = last && !right ? 0 : width[column];
     printf(right ? "%*s%s" : "%-*s%s", pad, table->cells[i], last ? "\n" : "  ");
+  }
+  table_clear(table);
+}
+
+void table_clear(text_table *table) {
+  for (size_t i = 0; i < table->count; i++) {
     free(table->cells[i]);
   }
   free(table->cells);

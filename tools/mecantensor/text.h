@@ -35,5 +35,6 @@ typedef struct text_table {
 MT_PRINTF(2, 3) void table_cell(text_table *table, const char *format, ...);
 /* Prints indented by `indent` and empties the table. */
 void table_print(text_table *table, int indent);
+void table_clear(text_table *table);
 
 #endif
