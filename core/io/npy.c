@@ -108,6 +108,9 @@ static mt_status refuse_list(npy_header *h) {
   size_t n = h->bytes - h->at < sizeof(text) - 1 ? h->bytes - h->at : sizeof(text) - 1;
   memcpy(text, h->text + h->at, n);
   text[n] = 0;
+  if (strchr(text, ']')) { /* the rest is other keys */
+    strchr(text, ']')[1] = 0;
+  }
   char shown[MT_SHOWN_BYTES];
   return mt_source_unsupported(h->source, "descr", h->offset + h->at, "structured type %s",
                                mt_shown(text, shown, sizeof(shown)));

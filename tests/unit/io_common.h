@@ -144,9 +144,9 @@ static inline void check_truncations(const unsigned char *data, size_t bytes, mt
   for (size_t n = 0; n < bytes; n++) {
     unsigned char *cut = exact_copy(data, n);
     mt_status status = read_everything(cut, n, type);
-    ck_assert_msg(status == MT_ERR_CORRUPT, "%zu of %zu bytes: %s (%s)", n, bytes,
-                  mt_status_name(status), mt_last_error());
-    ck_assert_ptr_nonnull(strstr(mt_last_error(), "at byte"));
+    if (status != MT_ERR_CORRUPT || !strstr(mt_last_error(), "at byte")) {
+      ck_abort_msg("%zu of %zu bytes: %s (%s)", n, bytes, mt_status_name(status), mt_last_error());
+    }
     free(cut);
   }
 }

@@ -321,9 +321,10 @@ START_TEST(test_bit_flips) {
   for (size_t bit = 0; bit < file.end * 8; bit++) {
     copy[bit / 8] ^= (unsigned char)(1u << bit % 8);
     mt_status status = read_everything(copy, file.end, MT_FILE_MT);
-    ck_assert_msg(status == MT_ERR_CORRUPT ||
-                      (status == MT_ERR_UNSUPPORTED && bit / 8 >= 8 && bit / 8 < 10),
-                  "bit %zu of byte %zu: %s", bit % 8, bit / 8, mt_status_name(status));
+    bool version = bit / 8 == 8 || bit / 8 == 9;
+    if (status != (version ? MT_ERR_UNSUPPORTED : MT_ERR_CORRUPT)) {
+      ck_abort_msg("bit %zu of byte %zu: %s", bit % 8, bit / 8, mt_status_name(status));
+    }
     copy[bit / 8] ^= (unsigned char)(1u << bit % 8);
   }
   ck_ok(read_everything(copy, file.end, MT_FILE_MT));
