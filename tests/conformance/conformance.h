@@ -33,7 +33,7 @@ typedef enum conf_fill_kind {
   CONF_INTEGERS, /* whole numbers lo .. hi: results are exact in any order */
   CONF_UNIFORM,  /* lo .. hi */
   CONF_BITS,     /* any bit pattern (integers), wide magnitudes (floats) */
-  CONF_SPECIALS, /* NaN, infinities, zeros of both signs, denormals, largest; lo for -infinity */
+  CONF_SPECIALS, /* NaN, infinities, zeros of both signs, denormals, largest ... */
   CONF_SPARKS,   /* integers with a NaN or infinity here and there */
 } conf_fill_kind;
 

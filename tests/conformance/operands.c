@@ -99,7 +99,7 @@ static void put_integer(mt_dtype dtype, void *packed, int64_t i, int64_t x) {
 }
 
 /* The numbers where kernels go wrong, as the dtype has them. */
-static double special(conf *c, mt_dtype dtype, double lo) {
+static double special(conf *c, mt_dtype dtype) {
   float_format f = format_of(dtype);
   double least_normal = ldexp(1, f.min_exponent);
   double largest = ldexp(2 - ldexp(1, 1 - f.digits), dtype == MT_F16 ? 15 : 127);
@@ -122,8 +122,7 @@ static double special(conf *c, mt_dtype dtype, double lo) {
                            0.5,
                            -2,
                            3};
-  double value = values[conf_below(c, sizeof(values) / sizeof(values[0]))];
-  return value == -INFINITY && lo > value ? lo : value;
+  return values[conf_below(c, sizeof(values) / sizeof(values[0]))];
 }
 
 static double random_float(conf *c, mt_dtype dtype, conf_fill fill) {
@@ -133,7 +132,7 @@ static double random_float(conf *c, mt_dtype dtype, conf_fill fill) {
   case CONF_BITS:
     return ldexp(conf_unit(c) - 0.5,
                  (int)conf_below(c, dtype == MT_F16 ? 34 : 140) - (dtype == MT_F16 ? 17 : 70));
-  case CONF_SPECIALS: return special(c, dtype, fill.lo);
+  case CONF_SPECIALS: return special(c, dtype);
   case CONF_SPARKS:
     if (conf_below(c, 40) == 0) {
       return sparks[conf_below(c, 3)];
