@@ -74,6 +74,7 @@ MT_API mt_status mt_mul(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **
 MT_API mt_status mt_div(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
 
 /* ---- elementwise, one input (f32, f64, f16, bf16) ----------------------------------- */
+/* gelu, gelu_tanh and silu at -infinity: NaN, as their formulas (mt_activation) have it. */
 MT_API mt_status mt_relu(mt_runtime *rt, mt_tensor *x, mt_tensor **out); /* NaN stays NaN */
 MT_API mt_status mt_gelu(mt_runtime *rt, mt_tensor *x, mt_tensor **out); /* exact */
 MT_API mt_status mt_gelu_tanh(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
