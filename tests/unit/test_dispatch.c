@@ -173,6 +173,26 @@ START_TEST(test_bias_and_beta) {
 }
 END_TEST
 
+/* One matrix for the whole batch becomes one tall product; one for each stays a batch. */
+START_TEST(test_batches) {
+  mt_runtime *rt = start("late");
+  const int64_t a_shape[] = {3, 4, 5}, b_shape[] = {3, 5, 6}, one_shape[] = {1, 5, 6};
+  mt_tensor *a = ramp_of(3, a_shape, 1), *flat = ramp2(5, 6, 2);
+  mt_tensor *b[] = {ramp_of(3, b_shape, 3), ramp_of(3, one_shape, 4), flat};
+  for (int i = 0; i < 3; i++) {
+    mt_tensor *out = NULL, *expected = NULL;
+    ck_ok(mt_matmul(rt, a, b[i], NULL, &out));
+    check_on(out, "late:0");
+    ck_ok(mt_matmul(reference, a, b[i], NULL, &expected));
+    check_same(out, expected);
+    DROP(&out, &expected, &b[i]);
+  }
+  ck_assert_uint_eq(stats_of(rt, "matmul", "late:0").relayouts, 0);
+  DROP(&a);
+  finish(rt, late_of(rt));
+}
+END_TEST
+
 START_TEST(test_gelu_is_refused) {
   mt_runtime *rt = start("late");
   mt_matmul_options options = MT_MATMUL_OPTIONS_INIT;
@@ -411,7 +431,7 @@ END_TEST
 
 TEST_MAIN(dispatch, test_strict, test_fallback, test_fallback_to_next_device, test_f64_falls_back,
           test_required_attribute, test_log_lines, test_relayout_inputs, test_trans_options,
-          test_bias_and_beta, test_gelu_is_refused, test_broadcast_add, test_relayout_output,
-          test_misaligned_offset, test_aligned_offset, test_format_unknown, test_format_known,
-          test_empty, test_chain_over_two_devices, test_prepared_once, test_plans_know_the_content,
-          test_plans_are_bounded)
+          test_bias_and_beta, test_batches, test_gelu_is_refused, test_broadcast_add,
+          test_relayout_output, test_misaligned_offset, test_aligned_offset, test_format_unknown,
+          test_format_known, test_empty, test_chain_over_two_devices, test_prepared_once,
+          test_plans_know_the_content, test_plans_are_bounded)
