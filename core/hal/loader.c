@@ -190,6 +190,7 @@ mt_status mt_loader_scan(const mt_loader_config *config, mt_candidate **list, si
 
 typedef struct loaded_module {
   struct loaded_module *next;
+  char *path; /* what the dynamic linker knows it by */
   dev_t device;
   ino_t inode;
   off_t bytes;
@@ -228,15 +229,19 @@ static void set_up(void) {
   pthread_atfork(lock_loader, unlock_loader, init_lock);
 }
 
+static bool same_file(const loaded_module *module, const struct stat *info) {
+  return module->device == info->st_dev && module->inode == info->st_ino;
+}
+
 static bool same_content(const loaded_module *module, const struct stat *info) {
   return module->bytes == info->st_size && module->changed.tv_sec == info->st_mtim.tv_sec &&
          module->changed.tv_nsec == info->st_mtim.tv_nsec;
 }
 
-/* The lock is held. */
-static loaded_module *find_module(const struct stat *info) {
-  for (loaded_module *module = loader.modules; module; module = module->next) {
-    if (module->device == info->st_dev && module->inode == info->st_ino) {
+/* By file or by path, as the dynamic linker looks for it; the lock is held. */
+static const loaded_module *find_module(const char *real, const struct stat *info) {
+  for (const loaded_module *module = loader.modules; module; module = module->next) {
+    if (same_file(module, info) || strcmp(module->path, real) == 0) {
       return module;
     }
   }
@@ -286,6 +291,23 @@ static mt_status take_table(mt_candidate *candidate, const loaded_module *module
   return MT_OK;
 }
 
+static loaded_module *new_module(const char *real, const struct stat *info) {
+  loaded_module *module = calloc(1, sizeof(*module));
+  char *path = strdup(real);
+  if (!module || !path) {
+    mt_fail_memory(sizeof(*module), "a plugin");
+    free(module);
+    free(path);
+    return NULL;
+  }
+  *module = (loaded_module){.path = path,
+                            .device = info->st_dev,
+                            .inode = info->st_ino,
+                            .bytes = info->st_size,
+                            .changed = info->st_mtim};
+  return module;
+}
+
 /* OPEN and QUERY of a file that is new to the process; the lock is held. */
 static mt_status add_module(mt_candidate *candidate, const char *real, const struct stat *info,
                             const mt_host_v1 *host) {
@@ -294,37 +316,42 @@ static mt_status add_module(mt_candidate *candidate, const char *real, const str
   if (status != MT_OK) {
     return stop_with_error(candidate, MT_PROBE_OPEN, status);
   }
-  loaded_module *added = calloc(1, sizeof(*added));
+  loaded_module *added = new_module(real, info);
   if (!added) {
-    mt_fail_memory(sizeof(*added), "a plugin");
     return stop_with_error(candidate, MT_PROBE_QUERY, MT_ERR_OUT_OF_MEMORY);
   }
   status = query(handle, host, candidate->note.name, &added->table);
   if (status != MT_OK) {
+    free(added->path);
     free(added);
     return stop_with_error(candidate, MT_PROBE_QUERY, status);
   }
-  added->device = info->st_dev;
-  added->inode = info->st_ino;
-  added->bytes = info->st_size;
-  added->changed = info->st_mtim;
   added->next = loader.modules;
   loader.modules = added;
   return take_table(candidate, added);
 }
 
-/* From the list, else NULL and MT_OK. A file that was written over while it is in use would
- * be opened as what it was, or as a mixture. */
-static mt_status reuse(mt_candidate *candidate, const struct stat *info, bool *done) {
-  const loaded_module *module = find_module(info);
+/* Takes what the process has opened before. A file that was written over in place may be
+ * mapped as a mixture by now. One that was replaced is not: its old self is still there, and
+ * the dynamic linker would give us that one under this path. */
+static mt_status reuse(mt_candidate *candidate, const char *real, const struct stat *info,
+                       const mt_logger *log, bool *done) {
+  const loaded_module *module = find_module(real, info);
   *done = module != NULL;
   if (!module) {
     return MT_OK;
   }
-  if (!same_content(module, info)) {
+  bool replaced = !same_file(module, info);
+  if ((!replaced && !same_content(module, info)) ||
+      strcmp(module->table.name, candidate->note.name) != 0) {
     return mt_candidate_stop(candidate, MT_PROBE_OPEN, MT_ERR_UNSUPPORTED,
-                             "the file was written over after this process opened it: restart "
-                             "the program");
+                             "the file was %s after this process opened it: restart the program",
+                             replaced ? "replaced by another plugin" : "written over");
+  }
+  if (replaced) {
+    mt_log_write(log, MT_LOG_INFO, "loader",
+                 "%s was replaced: this process goes on with version %s, which it opened before",
+                 candidate->path, module->table.version);
   }
   return take_table(candidate, module);
 }
@@ -338,7 +365,7 @@ static mt_status open_real(mt_candidate *candidate, const char *real, const mt_h
     return stop_with_error(candidate, MT_PROBE_OPEN, MT_ERR_IO);
   }
   lock_loader();
-  mt_status status = reuse(candidate, &info, &done);
+  mt_status status = reuse(candidate, real, &info, log, &done);
   unlock_loader();
   if (done) {
     return status;
@@ -350,7 +377,7 @@ static mt_status open_real(mt_candidate *candidate, const char *real, const mt_h
     return stop_with_error(candidate, stage, status);
   }
   lock_loader();
-  status = reuse(candidate, &info, &done); /* another thread may have been faster */
+  status = reuse(candidate, real, &info, log, &done); /* another thread may have been faster */
   if (!done) {
     status = add_module(candidate, real, &info, host);
   }

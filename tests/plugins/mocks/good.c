@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mock.h"
+
+MOCK("good") {
+  (void)table;
+}
