@@ -237,8 +237,13 @@ START_TEST(test_env) {
   ck_has(text.out, "-> /no/such/folder: does not exist");
   json_t *root = RUN_JSON(0, "env", "--json");
   json_t *list = json_object_get(root, "variables");
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/../../docs/environment.md", getenv("MT_TEST_CLI_SOURCE"));
+  char *page = read_file(path, NULL);
+  ck_assert_uint_eq(json_array_size(list), sizeof(names) / sizeof(names[0]));
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
     ck_has(text.out, names[i]);
+    ck_has(page, names[i]);
     ck_assert_ptr_nonnull(find_by(list, "name", names[i]));
   }
   json_t *backend = find_by(list, "name", "MECANTENSOR_BACKEND");
