@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 32, BLOCK_BYTES = 34 };
+enum { BLOCK = CPU_BLOCK_ELEMENTS, BLOCK_BYTES = CPU_BLOCK_BYTES };
 
 AVX2_INLINE float scale_of(const uint8_t *block) {
   uint16_t bits;

@@ -51,10 +51,10 @@ static blocking choose_blocking(const cpu_plugin *plugin, const cpu_matmul *p, u
   int64_t l3 = host->l3_bytes ? (int64_t)host->l3_bytes : 2 * 1024 * 1024;
   blocking b;
   /* Half of L1 for the strip of B, an eighth of L2 for the block of A, a part of L3 for B. */
-  int64_t kc = l1 / 2 / (gemm->nr * (int64_t)sizeof(float)) / 8 * 8;
-  kc = cpu_max(cpu_min(kc, 256), 64);
+  int64_t kc = l1 / 2 / (gemm->nr * (int64_t)sizeof(float)) / CPU_BLOCK_ELEMENTS;
+  kc = cpu_max(cpu_min(kc * CPU_BLOCK_ELEMENTS, 256), 64);
   int64_t parts = cpu_max((p->k + kc - 1) / kc, 1);
-  b.kc = cpu_max(cpu_round_up((p->k + parts - 1) / parts, 8), 8);
+  b.kc = cpu_max(cpu_round_up((p->k + parts - 1) / parts, CPU_BLOCK_ELEMENTS), CPU_BLOCK_ELEMENTS);
   int64_t mc = l2 / 8 / (b.kc * (int64_t)sizeof(float));
   b.mc = cpu_max(cpu_min(mc, 192), 96) / gemm->mr * gemm->mr;
   int64_t nc = cpu_min(l3 / 4, 8 * 1024 * 1024) / (b.kc * (int64_t)sizeof(float));
@@ -87,15 +87,10 @@ static void pack_blocks(const pack_job *job, int64_t j, int width, float *dst) {
   float lines[CPU_NR_MAX * DECODE_K];
   for (int64_t at = 0; at < job->depth; at += DECODE_K) {
     int64_t depth = cpu_min(DECODE_K, job->depth - at);
-    int64_t first = job->p0 + at;
-    int64_t skip = first % 32; /* kc is a multiple of 8, blocks are of 32 */
+    int64_t first = (job->p0 + at) / CPU_BLOCK_ELEMENTS * CPU_BLOCK_BYTES;
     for (int i = 0; i < width; i++) {
-      const uint8_t *line = job->p->blocks + (j + i) * job->p->blocks_col + first / 32 * 34;
-      float whole[DECODE_K + 32];
-      gemm->q8_0_decode(skip + depth, line, whole);
-      for (int64_t q = 0; q < depth; q++) {
-        lines[i * DECODE_K + q] = whole[skip + q];
-      }
+      const uint8_t *line = job->p->blocks + (j + i) * job->p->blocks_col + first;
+      gemm->q8_0_decode(depth, line, lines + i * DECODE_K);
     }
     gemm->pack(depth, width, gemm->nr, lines, DECODE_K, 1, dst + at * gemm->nr);
   }

@@ -9,10 +9,12 @@
 
 enum {
   DOT_ROWS = 8,     /* more rows: packing B pays */
+  BLOCK_ROWS = 16,  /* the same, where B is made of blocks */
   SUM_ROWS = 24,    /* the same, where B's columns are adjacent */
   COLUMNS = 512,    /* of a chunk of sums ... */
   VECTOR = 1024,    /* ... for a single row */
-  DOT_COLUMNS = 96, /* of a chunk of dot products */
+  DOT_COLUMNS = 96, /* of a chunk of dot products ... */
+  BLOCK_LINES = 8,  /* ... and of these, what all rows are done with at once */
   SUM_DEPTH = 32,   /* rows of B that are read side by side */
   CHUNK = SUM_ROWS * COLUMNS
 };
@@ -35,7 +37,7 @@ bool cpu_few_rows(const cpu_plugin *plugin, const cpu_matmul *p) {
     return false;
   }
   if (p->blocks) {
-    return p->m <= plugin->kernels->gemm.q8_0_rows;
+    return p->m <= BLOCK_ROWS;
   }
   return sums_rows(plugin, p) || (p->m <= DOT_ROWS && p->b_row == 1);
 }
@@ -84,14 +86,25 @@ static void sum_rows(const few_job *job, int64_t j, int64_t n, float *values) {
   }
 }
 
+static void block_dots(const few_job *job, int64_t j, int64_t n, float *values) {
+  const cpu_matmul *p = job->p;
+  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  for (int64_t line = 0; line < n; line += BLOCK_LINES) {
+    for (int64_t i = 0; i < p->m; i += gemm->q8_0_rows) {
+      gemm->q8_0_dots((int)cpu_min(gemm->q8_0_rows, p->m - i), cpu_min(BLOCK_LINES, n - line), p->k,
+                      job->a + i * job->a_row, job->a_row, p->blocks + (j + line) * p->blocks_col,
+                      p->blocks_col, values + i * job->columns + line, job->columns);
+    }
+  }
+}
+
 static void run_chunk(const few_job *job, int64_t j, int64_t n) {
   const cpu_matmul *p = job->p;
   const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
   float values[CHUNK];
   int64_t row = job->columns;
   if (p->blocks) {
-    gemm->q8_0_dots((int)p->m, n, p->k, job->a, job->a_row, p->blocks + j * p->blocks_col,
-                    p->blocks_col, values, row);
+    block_dots(job, j, n, values);
   } else if (sums_rows(job->plugin, p) && p->m == 1) {
     sum_vector(job, j, n, values);
   } else if (sums_rows(job->plugin, p)) {

@@ -17,6 +17,9 @@
 /* Room that tiles on the stack need: no table may have larger mr, nr. */
 enum { CPU_MR_MAX = 16, CPU_NR_MAX = 64 };
 
+/* Q8_0: an f16 scale (little endian) and 32 int8. */
+enum { CPU_BLOCK_ELEMENTS = 32, CPU_BLOCK_BYTES = 34 };
+
 /*
  * C[0..m)[0..n) (+)= A B over k, for one strip of n <= nr columns. m is any number of
  * rows, done mr at a time. A packed strip of A has a_row = 1, a_col = mr,

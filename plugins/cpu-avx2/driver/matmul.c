@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { BLOCK_ELEMENTS = 32, BLOCK_BYTES = 34 }; /* Q8_0: an f16 scale, 32 int8 */
 enum { ACT_NONE, ACT_RELU, ACT_GELU, ACT_GELU_TANH, ACT_SILU, ACT_COUNT };
 
 /* ---- support ---- */
@@ -67,7 +66,7 @@ static void read_operands(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_matm
   p->b_col = stride_from_end(b, 1);
   if (b->dtype == MT_ABI_DTYPE_BLOCK) {
     p->blocks = b->data;
-    p->blocks_col = p->b_col / BLOCK_ELEMENTS * BLOCK_BYTES;
+    p->blocks_col = p->b_col / CPU_BLOCK_ELEMENTS * CPU_BLOCK_BYTES;
   } else {
     p->b = b->data;
   }
@@ -139,7 +138,7 @@ static cpu_matmul batch_member(const batched *all, const int64_t *offsets) {
   p.c += offsets[BATCH_C];
   p.a += offsets[BATCH_A];
   if (p.blocks) {
-    p.blocks += offsets[BATCH_B] / BLOCK_ELEMENTS * BLOCK_BYTES;
+    p.blocks += offsets[BATCH_B] / CPU_BLOCK_ELEMENTS * CPU_BLOCK_BYTES;
   } else {
     p.b += offsets[BATCH_B];
   }

@@ -2,7 +2,7 @@
 /* move.c - copy, cast, concat and gather. */
 #include "cpu.h"
 
-enum { BLOCK_ELEMENTS = 32, BLOCK_BYTES = 34, CAST_BLOCK = 512 };
+enum { CAST_BLOCK = 512 };
 
 /* ---- copy ---- */
 static bool plain_dtype(const mt_operand_v1 *x, mt_support_v1 *answer) {
@@ -167,7 +167,8 @@ static void copy_row(const gather_job *job, int64_t index, int64_t out_offset) {
   const mt_operand_v1 *table = job->table;
   int64_t from = index * table->stride[0];
   if (job->size == 0) {
-    const uint8_t *blocks = (const uint8_t *)table->data + from / BLOCK_ELEMENTS * BLOCK_BYTES;
+    const uint8_t *blocks =
+        (const uint8_t *)table->data + from / CPU_BLOCK_ELEMENTS * CPU_BLOCK_BYTES;
     job->plugin->kernels->gemm.q8_0_decode(job->row_elements, blocks,
                                            (float *)job->out->data + out_offset);
     return;

@@ -46,7 +46,7 @@ static void intern_names(cpu_plugin *plugin) {
   for (int i = 0; i < CPU_ATTR_COUNT; i++) {
     plugin->attr_id[i] = host->intern_attr(host->ctx, attrs[i]);
   }
-  plugin->q8_0 = host->intern_format(host->ctx, "q8_0", 32, 34);
+  plugin->q8_0 = host->intern_format(host->ctx, "q8_0", CPU_BLOCK_ELEMENTS, CPU_BLOCK_BYTES);
 }
 
 static int32_t plugin_init(const mt_host_v1 *host, void **out, mt_message_v1 *msg) {
