@@ -341,7 +341,7 @@ static mt_status read_pieces(const mt_archive *archive, const mt_io_entry *entry
     if (entry->dtype == MT_BOOL) {
       MT_TRY(check_bools(archive, entry, at, n, entry->offset + done));
     }
-    if (archive->swap) { /* a chunk is a multiple of any element */
+    if (archive->swap && mt_dtype_size(entry->dtype) > 1) { /* a chunk is a multiple of any element */
       mt_swap_units(at, n, mt_dtype_size(entry->dtype));
     }
     done += n;

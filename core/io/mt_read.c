@@ -437,6 +437,7 @@ mt_status mt_read_mt(mt_archive *archive) {
   mt_status status = read_all(&dir);
   snprintf(archive->version, sizeof(archive->version), "mt %d.%u", MT2_MAJOR, dir.minor);
   archive->checksums = true;
+  archive->swap = MT_HOST_BIG_ENDIAN; /* blocks are bytes on any machine */
   archive->data_start = MT2_SUPERBLOCK;
   archive->data_end = dir.offset;
   free(dir.data);

@@ -264,6 +264,9 @@ static mt_status parse_header(st_reader *reader, const char *text, size_t bytes)
                              values, ST_VALUES_MAX);
   }
   json_t *header = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+  if (!header && error.text[0] == 0) { /* how jansson says it */
+    return mt_fail_memory(bytes, "parsing the header of a .safetensors file");
+  }
   if (!header) {
     char shown[MT_SHOWN_BYTES];
     return mt_source_corrupt(source, "header",
@@ -296,6 +299,7 @@ mt_status mt_read_safetensors(mt_archive *archive) {
     status = parse_header(&reader, text, (size_t)bytes);
   }
   free(text);
+  archive->swap = MT_HOST_BIG_ENDIAN;
   snprintf(archive->version, sizeof(archive->version), "safetensors");
   return status;
 }
