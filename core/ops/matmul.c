@@ -63,15 +63,17 @@ static void load_b_blocks(const problem *p, int64_t j0, int64_t columns, int64_t
   }
 }
 
+static void add_row(double *restrict sum, const double *restrict b, double a) {
+  for (int j = 0; j < COLUMNS; j++) {
+    sum[j] += a * b[j];
+  }
+}
+
 static void multiply(const problem *p, int64_t rows, int64_t depth) {
   for (int64_t i = 0; i < rows; i++) {
-    double *restrict sum = p->sums + i * COLUMNS;
+    const double *a = p->a_tile + i * p->depth;
     for (int64_t k = 0; k < depth; k++) {
-      double a = p->a_tile[i * p->depth + k];
-      const double *restrict b = p->b_tile + k * COLUMNS;
-      for (int j = 0; j < COLUMNS; j++) {
-        sum[j] += a * b[j];
-      }
+      add_row(p->sums + i * COLUMNS, p->b_tile + k * COLUMNS, a[k]);
     }
   }
 }

@@ -14,8 +14,9 @@ static inline double mt_gelu_f64(double x) {
   return 0.5 * x * erfc(-x * 0.70710678118654752440);
 }
 
+/* x/2 (1 + tanh u) = x / (1 + exp(-2u)), for the same reason; u = sqrt(2/pi) (x + 0.044715 x^3). */
 static inline double mt_gelu_tanh_f64(double x) {
-  return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+  return x / (1 + exp(-1.59576912160573071176 * (x + 0.044715 * x * x * x)));
 }
 
 static inline double mt_silu_f64(double x) {
