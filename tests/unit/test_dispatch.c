@@ -410,6 +410,42 @@ START_TEST(test_plans_know_the_content) {
 }
 END_TEST
 
+/* Plans that pending work uses stay, however many. */
+START_TEST(test_plans_in_use_stay) {
+  mt_runtime *rt = start("late");
+  late_handle late = late_of(rt);
+  hold(late, 0);
+  for (int64_t k = 1; k <= 150; k++) {
+    mt_tensor *x = ramp2(2, k, 1), *y = ramp2(k, 2, 2), *out = NULL;
+    ck_ok(mt_matmul(rt, x, y, NULL, &out));
+    DROP(&x, &y, &out);
+  }
+  ck_assert_uint_eq(counters(late, 0).live_plans, 150);
+  check_promises(late);
+  open_gate(late, 0);
+  ck_ok(mt_runtime_sync(rt));
+  finish(rt, late);
+}
+END_TEST
+
+/* Two weights with the same description. */
+START_TEST(test_weights_alike) {
+  mt_runtime *rt = start("late");
+  mt_tensor *w[2] = {ramp2(16, 16, 1), ramp2(16, 16, 2)}, *x = ramp2(4, 16, 3);
+  for (int i = 0; i < 2; i++) {
+    mt_tensor *out = NULL, *expected = NULL;
+    ck_ok(mt_tensor_freeze(w[i]));
+    ck_ok(mt_matmul(rt, x, w[i], NULL, &out));
+    ck_ok(mt_matmul(reference, x, w[i], NULL, &expected));
+    check_same(out, expected);
+    DROP(&out, &expected);
+  }
+  ck_assert_uint_eq(counters(late_of(rt), 0).packs, 2);
+  DROP(&w[0], &w[1], &x);
+  finish(rt, late_of(rt));
+}
+END_TEST
+
 /* More descriptions than are kept. */
 START_TEST(test_plans_are_bounded) {
   late_set("DELAY_US", "0");
@@ -434,4 +470,5 @@ TEST_MAIN(dispatch, test_strict, test_fallback, test_fallback_to_next_device, te
           test_bias_and_beta, test_batches, test_gelu_is_refused, test_broadcast_add,
           test_relayout_output, test_misaligned_offset, test_aligned_offset, test_format_unknown,
           test_format_known, test_empty, test_chain_over_two_devices, test_prepared_once,
-          test_plans_know_the_content, test_plans_are_bounded)
+          test_plans_know_the_content, test_plans_in_use_stay, test_weights_alike,
+          test_plans_are_bounded)

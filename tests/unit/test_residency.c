@@ -134,6 +134,24 @@ START_TEST(test_write_part_on_device) {
 }
 END_TEST
 
+/* The same when the rest was written on the host: it has to be sent over first. */
+START_TEST(test_write_part_from_host) {
+  start("late");
+  mt_tensor *row = ramp2(1, 64, 2), *whole[2] = {ramp2(4, 64, 1), ramp2(4, 64, 1)};
+  for (int i = 0; i < 2; i++) {
+    mt_tensor *part = NULL;
+    ck_ok(mt_tensor_slice(whole[i], 0, 2, 3, 1, &part));
+    ck_ok(mt_add(i == 0 ? rt : reference, row, row, &part));
+    DROP(&part);
+  }
+  check_on(whole[0], "late:0");
+  check_same(whole[0], whole[1]);
+  ck_assert_uint_eq(counters(late, 0).uploads, 2);
+  DROP(&row, &whole[0], &whole[1]);
+  finish();
+}
+END_TEST
+
 START_TEST(test_in_place) {
   start("late");
   mt_tensor *x = ramp2(6, 6, 1), *y = ramp2(6, 6, 2), *same = ramp2(6, 6, 1);
@@ -300,6 +318,7 @@ START_TEST(test_frozen) {
 END_TEST
 
 TEST_MAIN(residency, test_chain_stays, test_write_invalidates, test_views_of_device_tensors,
-          test_write_part_on_device, test_in_place, test_whole_output_is_not_uploaded,
-          test_two_runtimes_share, test_tensors_outlive_the_runtime, test_no_log_after_release,
-          test_out_of_device_memory, test_largest_buffer, test_every_allocation_fails, test_frozen)
+          test_write_part_on_device, test_write_part_from_host, test_in_place,
+          test_whole_output_is_not_uploaded, test_two_runtimes_share,
+          test_tensors_outlive_the_runtime, test_no_log_after_release, test_out_of_device_memory,
+          test_largest_buffer, test_every_allocation_fails, test_frozen)
