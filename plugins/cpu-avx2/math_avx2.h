@@ -38,12 +38,16 @@ typedef struct exp_parts {
   __m256 p, s1, s2;
 } exp_parts;
 
-enum { EXP_LOW = -120, EXP_HIGH = 89 }; /* beyond: the result is that of the bound, 0 or inf */
+/* Beyond EXP_HIGH the result is infinite; below EXP_ZERO it is zero even when it is multiplied
+ * by some hundred before it is rounded. s2 is zero there: an exact zero costs nothing, where
+ * a product that underflows takes the processor a hundred cycles or more. */
+enum { EXP_ZERO = -110, EXP_HIGH = 89 };
 
 AVX2_INLINE exp_parts exp_split(__m256 x) {
   static const float c[] = {0x1.a12a42p-13f, 0x1.6d492p-10f, 0x1.1110ep-7f,
                             0x1.5554e4p-5f,  0x1.555556p-3f, 0.5f}; /* (e^r - 1 - r) / r^2 */
-  x = _mm256_max_ps(constant(EXP_LOW), _mm256_min_ps(constant(EXP_HIGH), x)); /* NaN stays */
+  __m256 zero = _mm256_cmp_ps(x, constant(EXP_ZERO), _CMP_LT_OQ);
+  x = _mm256_max_ps(constant(EXP_ZERO), _mm256_min_ps(constant(EXP_HIGH), x)); /* NaN stays */
   __m256 n = _mm256_round_ps(_mm256_mul_ps(x, constant(0x1.715476p0f)),
                              _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   __m256 r = _mm256_fnmadd_ps(n, constant(0x1.62e43p-1f), x); /* log 2 in two parts */
@@ -54,7 +58,7 @@ AVX2_INLINE exp_parts exp_split(__m256 x) {
   __m256i i = _mm256_cvtps_epi32(n);
   __m256i half = _mm256_srai_epi32(i, 1);
   e.s1 = power_of_two(half);
-  e.s2 = power_of_two(_mm256_sub_epi32(i, half));
+  e.s2 = _mm256_andnot_ps(zero, power_of_two(_mm256_sub_epi32(i, half)));
   return e;
 }
 
@@ -170,7 +174,9 @@ AVX2_INLINE __m256 gelu_8(__m256 x) {
                             -0x1.21915p-1f, 0x1.7d241ap-1f};
   static const float near_zero[] = {0x1.c1f18p-14f, -0x1.369604p-10f, 0x1.46cd8ap-7f,
                                     -0x1.105834p-4f, 0x1.988454p-2f};
-  __m256 u = _mm256_min_ps(constant(15.0f), absolute(x));
+  /* Right of 6.5 the result is x: no need for Phi(-u) to underflow. */
+  __m256 far = _mm256_blendv_ps(constant(6.5f), constant(15.0f), x);
+  __m256 u = _mm256_min_ps(far, absolute(x));
   __m256 r = _mm256_div_ps(constant(1.0f), _mm256_add_ps(u, constant(3.5f)));
   __m256 t = _mm256_mul_ps(_mm256_sub_ps(u, constant(3.5f)), r);
   __m256 tail = _mm256_mul_ps(polynomial(t, c, 10), r);

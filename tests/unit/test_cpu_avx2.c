@@ -58,7 +58,7 @@ static const accuracy table[] = {
     {"tanh", mt_tanh, tanh, 1.4},
     {"sigmoid", mt_sigmoid, sigmoid, 2.4},
     {"silu", mt_silu, silu, 3.4},
-    {"gelu", mt_gelu, gelu, 5.4},
+    {"gelu", mt_gelu, gelu, 6.0},
     {"gelu_tanh", mt_gelu_tanh, gelu_tanh, 3.6},
     {"sqrt", mt_sqrt, sqrt, 0.5001},
 };

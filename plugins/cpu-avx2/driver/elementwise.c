@@ -109,7 +109,7 @@ int32_t cpu_unary_run(cpu_queue *queue, int kind, const void *plan, const mt_op_
   bool light = kind == CPU_RELU || kind == CPU_SCALE || kind == CPU_SQRT;
   elementwise_job job = {plugin->kernels->unary[kind], NULL,
                          (float)cpu_attr_f64(plugin, op, CPU_ATTR_FACTOR, 1.0)};
-  run(plugin, op, &job, light ? 32768.0 : 8192.0);
+  run(plugin, op, &job, light ? 65536.0 : 8192.0);
   return MT_ABI_OK;
 }
 
@@ -118,6 +118,6 @@ int32_t cpu_binary_run(cpu_queue *queue, int kind, const void *plan, const mt_op
   (void)plan;
   (void)msg;
   elementwise_job job = {NULL, queue->plugin->kernels->binary[kind], 0.0f};
-  run(queue->plugin, op, &job, 32768.0);
+  run(queue->plugin, op, &job, 65536.0);
   return MT_ABI_OK;
 }

@@ -271,7 +271,7 @@ static void run_batch(void *arg, uint32_t task) {
 }
 
 /* Below this many multiplications another thread costs more than it brings. */
-enum { THREAD_WORK = 128 * 1024 };
+enum { THREAD_WORK = 512 * 1024 };
 
 int32_t cpu_matmul_run(cpu_queue *queue, int kind, const void *plan, const mt_op_v1 *op,
                        mt_message_v1 *msg) {

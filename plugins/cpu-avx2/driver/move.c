@@ -82,7 +82,7 @@ int32_t cpu_cast_run(cpu_queue *queue, int kind, const void *plan, const mt_op_v
   int size[2] = {job.to_size, job.from_size};
   cpu_nest nest;
   cpu_nest_build(&nest, 2, operand);
-  cpu_nest_run(queue->plugin, &nest, data, size, 32768.0, cast_row, &job);
+  cpu_nest_run(queue->plugin, &nest, data, size, 65536.0, cast_row, &job);
   return MT_ABI_OK;
 }
 
@@ -223,7 +223,7 @@ int32_t cpu_gather_run(cpu_queue *queue, int kind, const void *plan, const mt_op
     return MT_ABI_OK;
   }
   double work = (double)job.count * (double)job.row_elements;
-  job.tasks = (uint32_t)cpu_min(cpu_task_count(queue->plugin, work, 32768.0), job.count);
+  job.tasks = (uint32_t)cpu_min(cpu_task_count(queue->plugin, work, 65536.0), job.count);
   cpu_parallel(queue->plugin, job.tasks, gather_rows, &job);
   return MT_ABI_OK;
 }

@@ -246,7 +246,7 @@ static void copy_transposed(void *arg, int64_t n, char *const *data, const int64
 
 void cpu_copy_nest(const cpu_plugin *plugin, const cpu_nest *nest, int size, char *dst,
                    const char *src) {
-  double grain = 65536.0 / size;
+  double grain = 262144.0 / size;
   char *data[2] = {dst, (char *)(uintptr_t)src};
   int sizes[2] = {size, size};
   copy_job job = {plugin, size, 0, 0, 0};
