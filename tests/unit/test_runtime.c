@@ -232,7 +232,7 @@ static void *create_many(void *arg) {
   for (int i = 0; i < 10; i++) {
     mt_runtime *rt = NULL;
     if (create_runtime(backend, &rt) != MT_OK || mt_runtime_probe_all(rt) != MT_OK) {
-      return "create";
+      return (void *)"create";
     }
     mt_tensor *a = ramp2(4, 4, i), *out = NULL;
     mt_status status = mt_relu(rt, a, &out);
@@ -245,7 +245,7 @@ static void *create_many(void *arg) {
     }
     DROP(&a, &out);
     if (!right) {
-      return "wrong result";
+      return (void *)"wrong result";
     }
   }
   return NULL;

@@ -25,7 +25,7 @@ static void *run_chains(void *arg) {
     bool same = status == MT_OK && memcmp(data, right, mt_tensor_bytes(c)) == 0;
     DROP(&a, &b, &c);
     if (!same) {
-      return status == MT_OK ? "wrong result" : "an op failed";
+      return (void *)(status == MT_OK ? "wrong result" : "an op failed");
     }
   }
   return NULL;
@@ -56,7 +56,7 @@ static void *run_syncs(void *arg) {
     mt_runtime_stats_get(rt, 0, &row);
     mt_runtime_device_get(rt, 0, &info);
     if (mt_runtime_sync(rt) != MT_OK) {
-      return "sync failed";
+      return (void *)"sync failed";
     }
   }
   return NULL;
@@ -416,7 +416,7 @@ static void *run_jobs(void *arg) {
     mt_pool_run(50, run_task, j);
     for (int n = 0; n < 50; n++) {
       if (atomic_load(&j->ran[n]) != 1) {
-        return "a task ran not once";
+        return (void *)"a task ran not once";
       }
     }
     free(j);
