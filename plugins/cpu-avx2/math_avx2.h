@@ -177,9 +177,9 @@ AVX2_INLINE __m256 gelu_8(__m256 x) {
   /* Right of 6.5 the result is x: no need for Phi(-u) to underflow. */
   __m256 far = _mm256_blendv_ps(constant(6.5f), constant(15.0f), x);
   __m256 u = _mm256_min_ps(far, absolute(x));
-  __m256 r = _mm256_div_ps(constant(1.0f), _mm256_add_ps(u, constant(3.5f)));
-  __m256 t = _mm256_mul_ps(_mm256_sub_ps(u, constant(3.5f)), r);
-  __m256 tail = _mm256_mul_ps(polynomial(t, c, 10), r);
+  __m256 d = _mm256_add_ps(u, constant(3.5f));
+  __m256 t = _mm256_div_ps(_mm256_sub_ps(u, constant(3.5f)), d);
+  __m256 tail = _mm256_div_ps(polynomial(t, c, 10), d);
   /* u^2 is exact in two parts: e^-u^2/2 turns absolute into relative errors. */
   __m256 square = _mm256_mul_ps(u, u);
   __m256 square_low = _mm256_fmsub_ps(u, u, square);

@@ -11,11 +11,11 @@ enum {
   DOT_ROWS = 8,     /* more rows: packing B pays */
   BLOCK_ROWS = 16,  /* the same, where B is made of blocks */
   SUM_ROWS = 24,    /* the same, where B's columns are adjacent */
-  COLUMNS = 512,    /* of a chunk of sums ... */
-  VECTOR = 1024,    /* ... for a single row */
+  COLUMNS = 1024,   /* of a chunk of sums ... */
+  VECTOR = 4096,    /* ... for a single row, at most */
   DOT_COLUMNS = 96, /* of a chunk of dot products ... */
   BLOCK_LINES = 8,  /* ... and of these, what all rows are done with at once */
-  SUM_DEPTH = 32,   /* rows of B that are read side by side */
+  SUM_DEPTH = 16,   /* rows of B that are read side by side */
   CHUNK = SUM_ROWS * COLUMNS
 };
 
@@ -126,6 +126,15 @@ static void run_chunks(void *arg, uint32_t task) {
   }
 }
 
+/* Wide chunks read memory in long runs; each thread should have one all the same. */
+static int64_t chunk_columns(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads) {
+  if (!sums_rows(plugin, p)) {
+    return DOT_COLUMNS;
+  }
+  int64_t share = cpu_round_up((p->n + threads - 1) / threads, CPU_CACHE_LINE);
+  return cpu_min(share, p->m == 1 ? VECTOR : COLUMNS);
+}
+
 void cpu_few_rows_run(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads,
                       void *scratch) {
   few_job job = {.plugin = plugin, .p = p, .a = p->a, .a_row = p->a_row};
@@ -137,7 +146,7 @@ void cpu_few_rows_run(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t th
     job.a = scratch;
     job.a_row = p->k;
   }
-  job.columns = !sums_rows(plugin, p) ? DOT_COLUMNS : p->m == 1 ? VECTOR : COLUMNS;
+  job.columns = chunk_columns(plugin, p, threads);
   job.finish = (cpu_finish){p->alpha, p->beta, p->bias, p->activation};
   /* Bound by reading B: its elements are the work. */
   job.tasks = threads > 1 ? cpu_task_count(plugin, (double)p->n * (double)p->k, 32768.0) : 1;
