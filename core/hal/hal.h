@@ -107,8 +107,8 @@ mt_status mt_backend_device(mt_backend *backend, uint32_t index,
 mt_status mt_device_open(mt_backend *backend, uint32_t index, mt_device **out);
 mt_device *mt_device_retain(mt_device *device);
 void mt_device_release(mt_device *device);
-mt_status mt_device_usable(const mt_device *device); /* an error when lost or forked */
-bool mt_device_reachable(const mt_device *device);   /* the same as a plain answer */
+mt_status mt_device_usable(const mt_device *device);       /* an error when lost or forked */
+bool mt_device_reachable(const mt_device *device);         /* the same as a plain answer */
 bool mt_device_is_done(mt_device *device, uint64_t point); /* as far as is known */
 mt_status mt_device_wait(mt_device *device, uint64_t point);
 mt_status mt_device_sync(mt_device *device);

@@ -23,7 +23,7 @@ typedef struct mt_candidate {
   mt_status code;
   bool opened; /* table is valid */
   int32_t priority;
-  mt_plugin_note_v1 note; /* name is "" until inspected */
+  mt_plugin_note_v1 note;    /* name is "" until inspected */
   const mt_plugin_v1 *table; /* static for the life of the process; missing tail is zero */
 } mt_candidate;
 

@@ -43,7 +43,8 @@ MT_API size_t mt_format_row_bytes(const mt_format *format, int64_t n);
 /*
  * Encodes n floats into mt_format_row_bytes(format, n) bytes at dst.
  * NaN, infinity, or a magnitude beyond the largest scale of the format (q8_0: 8351760):
- * MT_ERR_INVALID_ARGUMENT that names the first index; dst is then unspecified. src and dst must not overlap; no alignment is needed.
+ * MT_ERR_INVALID_ARGUMENT that names the first index; dst is then unspecified. src and dst must not
+ * overlap; no alignment is needed.
  */
 MT_API mt_status mt_format_encode(const mt_format *format, const float *src, int64_t n, void *dst);
 
