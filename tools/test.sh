@@ -170,16 +170,20 @@ step_tsan() {
     run_tests build/tsan "${plain_only[@]}" --timeout-multiplier 6 "${plain_layout[@]}"
 }
 
-step_clang() {
-  CC=clang CXX=clang++ configure build/clang --buildtype=debugoptimized
+# With the fuzz targets, which need clang, so that one build serves both steps.
+build_clang() {
+  CC=clang CXX=clang++ configure build/clang --buildtype=debugoptimized -Dfuzz=true
   compile build/clang
-  run_tests build/clang "${plain_only[@]}"
+}
+
+step_clang() {
+  build_clang
+  run_tests build/clang "${plain_only[@]}" --no-suite fuzz
 }
 
 step_fuzz() {
-  CC=clang CXX=clang++ configure build/fuzz --buildtype=debugoptimized -Dfuzz=true
-  compile build/fuzz
-  run_tests build/fuzz --suite fuzz --timeout-multiplier 10
+  build_clang
+  run_tests build/clang --suite fuzz
 }
 
 step_coverage() {
