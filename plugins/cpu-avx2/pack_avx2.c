@@ -80,7 +80,7 @@ void avx2_pack(int64_t k, int width, int room, const float *src, int64_t line, i
   } else {
     for (int64_t p = 0; p < k; p++) {
       for (int i = 0; i < width; i++) {
-        dst[p * room + i] = src[i * line + p * step];
+        dst[p * room + i] = ((const cpu_any_f32 *)src)[i * line + p * step];
       }
       memset(dst + p * room + width, 0, (size_t)(room - width) * sizeof(float));
     }

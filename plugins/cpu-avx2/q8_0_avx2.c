@@ -66,7 +66,7 @@ void avx2_q8_0_dots(int m, int64_t n, int64_t k, const float *a, int64_t a_row, 
   int64_t whole = k / BLOCK * BLOCK;
   for (int i = 0; i < m; i++) {
     for (int64_t p = whole; p < k; p++) {
-      tail[i * BLOCK + p - whole] = a[i * a_row + p];
+      tail[i * BLOCK + p - whole] = ((const cpu_any_f32 *)a)[i * a_row + p];
     }
   }
   switch (m) {

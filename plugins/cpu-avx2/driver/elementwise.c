@@ -31,9 +31,7 @@ static void compute(const elementwise_job *job, int64_t n, char *const *data, co
     job->binary(n, a, step_a, b, step_b, y);
   } else if (step_a == 0 && n > 1) {
     job->unary(1, a, job->factor, y);
-    for (int64_t i = 1; i < n; i++) {
-      y[i] = y[0];
-    }
+    cpu_copy_strided(n - 1, sizeof(float), (const char *)y, 0, (char *)(y + 1), 1);
   } else {
     job->unary(n, a, job->factor, y);
   }

@@ -5,8 +5,7 @@
  * The driver (this folder) does everything that does not depend on the instruction
  * set: packing order, blocking, threads, strides, the plugin's entries. A kernel sees
  * plain pointers, counts and element strides, has no state, and never allocates.
- * Counts are >= 1 unless a comment says otherwise; pointers need no alignment beyond
- * the element's own.
+ * Counts are >= 1 unless a comment says otherwise; pointers need no alignment.
  */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
@@ -16,6 +15,11 @@
 
 /* Room that tiles on the stack need: no table may have larger mr, nr. */
 enum { CPU_MR_MAX = 16, CPU_NR_MAX = 64 };
+
+/* Operands may lie at any address: C code reads and writes their elements through these. */
+typedef float cpu_any_f32 __attribute__((aligned(1)));
+typedef int32_t cpu_any_i32 __attribute__((aligned(1)));
+typedef int64_t cpu_any_i64 __attribute__((aligned(1)));
 
 /* Q8_0: an f16 scale (little endian) and 32 int8. */
 enum { CPU_BLOCK_ELEMENTS = 32, CPU_BLOCK_BYTES = 34 };

@@ -178,8 +178,8 @@ static bool wants_transpose(const cpu_plugin *plugin, const cpu_matmul *p) {
 }
 
 /* ---- the end of a tile ---- */
-static void finish_row(const cpu_finish *f, int64_t n, const float *c, int64_t c_step,
-                       const float *bias, int64_t bias_step, float *row) {
+static void finish_row(const cpu_finish *f, int64_t n, const cpu_any_f32 *c, int64_t c_step,
+                       const cpu_any_f32 *bias, int64_t bias_step, float *row) {
   if (f->alpha != 1.0f) {
     for (int64_t j = 0; j < n; j++) {
       row[j] *= f->alpha;

@@ -159,8 +159,8 @@ void cpu_gather_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
 }
 
 static int64_t index_at(const mt_operand_v1 *indices, int64_t offset) {
-  return indices->dtype == MT_ABI_DTYPE_I32 ? ((const int32_t *)indices->data)[offset]
-                                            : ((const int64_t *)indices->data)[offset];
+  return indices->dtype == MT_ABI_DTYPE_I32 ? ((const cpu_any_i32 *)indices->data)[offset]
+                                            : ((const cpu_any_i64 *)indices->data)[offset];
 }
 
 static void copy_row(const gather_job *job, int64_t index, int64_t out_offset) {

@@ -106,7 +106,7 @@ static void reduce_along(void *arg, uint32_t task) {
       value =
           combine(job->kind, value, reduce_piece(job, (const float *)job->in + offset[1], piece));
     }
-    ((float *)job->out)[offset[0]] = result_of(job, value);
+    ((cpu_any_f32 *)job->out)[offset[0]] = result_of(job, value);
   }
 }
 
@@ -131,7 +131,7 @@ static void join_partials(const reduce_job *job, int64_t results) {
     for (int64_t piece = 0; piece < all; piece++) {
       value = combine(job->kind, value, job->partials[i * all + piece]);
     }
-    ((float *)job->out)[offset[0]] = result_of(job, value);
+    ((cpu_any_f32 *)job->out)[offset[0]] = result_of(job, value);
   }
 }
 
@@ -163,7 +163,7 @@ static void reduce_columns(void *arg, uint32_t task) {
         job->kernels->sum_rows(rows, n, x, row, sums);
       }
     }
-    float *out = (float *)job->out + offset[0] + from * kept->stride[inner][0];
+    cpu_any_f32 *out = (cpu_any_f32 *)job->out + offset[0] + from * kept->stride[inner][0];
     for (int64_t j = 0; j < n; j++) {
       double value = job->kind == CPU_MAX_OF ? (double)highest[j] : sums[j];
       out[j * kept->stride[inner][0]] = result_of(job, value);
