@@ -21,6 +21,7 @@ typedef struct mt_dir {
   uint32_t at; /* the record being read */
   uint32_t tensors, texts, formats;
   uint16_t minor;
+  uint32_t start; /* of the data */
   uint32_t page;
   mt_format *format;  /* what the file says of its formats; id in the table */
   mt_io_entry *entry; /* tensors, by place in the file */
@@ -57,22 +58,32 @@ static mt_status check_version(const mt_source *source, const unsigned char *s) 
                                  "the file needs feature bit %d, which this version does not know",
                                  __builtin_ctzll(required));
   }
-  if (mt_get_u32(s + MT2_AT_SUPERBLOCK) != MT2_SUPERBLOCK) {
-    return mt_source_corrupt(source, "superblock_bytes", MT2_AT_SUPERBLOCK, "%u: expected %d",
-                             mt_get_u32(s + MT2_AT_SUPERBLOCK), MT2_SUPERBLOCK);
-  }
   return MT_OK;
 }
 
-/* Where the directory is; everything in bounds. */
+/* Where data may start: a later minor version may keep more in front of it. */
+static mt_status check_start(const mt_source *source, const unsigned char *s, mt_dir *dir) {
+  uint32_t start = mt_get_u32(s + MT2_AT_SUPERBLOCK);
+  uint32_t most = dir->minor == 0 ? MT2_SUPERBLOCK : MT2_PAGE_MAX;
+  if (start < MT2_SUPERBLOCK || start > most || start % MT2_SUPERBLOCK != 0) {
+    return mt_source_corrupt(source, "superblock_bytes", MT2_AT_SUPERBLOCK,
+                             "%u: expected a multiple of %d, at most %u", start, MT2_SUPERBLOCK,
+                             most);
+  }
+  dir->start = start;
+  return MT_OK;
+}
+
+/* Where the directory is; everything in bounds. A later minor version may leave bytes
+ * behind file_bytes. */
 static mt_status check_extent(const mt_source *source, const unsigned char *s, mt_dir *dir) {
-  unsigned long long file = mt_get_u64(s + MT2_AT_FILE_BYTES), size = source->size;
+  unsigned long long size = mt_get_u64(s + MT2_AT_FILE_BYTES), file = source->size;
   unsigned long long offset = mt_get_u64(s + MT2_AT_DIR_OFFSET);
   unsigned long long bytes = mt_get_u64(s + MT2_AT_DIR_BYTES);
   uint32_t page = mt_get_u32(s + MT2_AT_PAGE);
-  if (file != size) {
+  if (size > file || (size < file && dir->minor == 0)) {
     return mt_source_corrupt(source, "file_bytes", MT2_AT_FILE_BYTES,
-                             "%llu, but the file has %llu bytes", file, size);
+                             "%llu, but the file has %llu bytes", size, file);
   }
   if (page < MT2_PAGE || page > MT2_PAGE_MAX || (page & (page - 1)) != 0) {
     return mt_source_corrupt(source, "page_bytes", MT2_AT_PAGE,
@@ -82,17 +93,16 @@ static mt_status check_extent(const mt_source *source, const unsigned char *s, m
     return mt_source_corrupt(source, "dir_offset", MT2_AT_DIR_OFFSET,
                              "%llu is past the end (file has %llu bytes)", offset, size);
   }
-  if (offset < MT2_SUPERBLOCK || offset % MT2_ALIGN != 0) {
+  if (offset < dir->start || offset % MT2_ALIGN != 0) {
     return mt_source_corrupt(source, "dir_offset", MT2_AT_DIR_OFFSET,
-                             "%llu: expected a multiple of %d, at least %d", offset, MT2_ALIGN,
-                             MT2_SUPERBLOCK);
+                             "%llu: expected a multiple of %d, at least %u", offset, MT2_ALIGN,
+                             dir->start);
   }
   if (bytes != size - offset || bytes < MT2_DIR_HEADER || bytes > MT2_DIRECTORY_MAX) {
     return mt_source_corrupt(source, "dir_bytes", MT2_AT_DIR_BYTES,
                              "%llu: expected what is behind dir_offset, %llu bytes, in %d .. %d",
                              bytes, size - offset, MT2_DIR_HEADER, MT2_DIRECTORY_MAX);
   }
-  dir->minor = mt_get_u16(s + MT2_AT_MINOR);
   dir->page = page;
   dir->offset = offset;
   dir->bytes = (uint32_t)bytes;
@@ -212,7 +222,10 @@ static mt_status read_format(mt_dir *dir, mt_format *format) {
                        "%u elements in %u bytes: expected %u in %u for %s", format->block_elements,
                        format->block_bytes, known->block_elements, known->block_bytes, known->id);
   }
-  return close_record(dir, MT2_FORMAT_HEADER + n);
+  char shown[MT_SHOWN_BYTES]; /* from here on the id is for messages */
+  mt_shown(format->id, shown, sizeof(shown));
+  format->id = known ? known->id : mt_table_string(&dir->archive->table, shown, strlen(shown));
+  return format->id ? close_record(dir, MT2_FORMAT_HEADER + n) : MT_ERR_OUT_OF_MEMORY;
 }
 
 static mt_status read_formats(mt_dir *dir) {
@@ -340,10 +353,11 @@ static mt_status read_tensors(mt_dir *dir) {
   return MT_OK;
 }
 
-/* In the order of the file: aligned, behind each other, with less than a page between. */
+/* In the order of the file: aligned, behind each other, with less than a page between (a
+ * later minor version may keep something there). */
 static mt_status place_tensors(mt_dir *dir) {
   const mt_source *source = &dir->archive->source;
-  uint64_t end = MT2_SUPERBLOCK;
+  uint64_t end = dir->start, room = dir->minor == 0 ? dir->page : UINT64_MAX;
   char shown[MT_SHOWN_BYTES];
   for (uint32_t i = 0; i < dir->tensors; i++) {
     const mt_io_entry *e = &dir->entry[i];
@@ -356,7 +370,7 @@ static mt_status place_tensors(mt_dir *dir) {
                                shown, (unsigned long long)e->bytes, (unsigned long long)e->offset,
                                (unsigned long long)dir->offset);
     }
-    if (e->offset % align != 0 || e->offset < end || e->offset - end >= dir->page) {
+    if (e->offset % align != 0 || e->offset < end || e->offset - end >= room) {
       return mt_source_corrupt(source, "data_offset", dir->offset,
                                "tensor '%s': %llu: expected a multiple of %llu, less than a page "
                                "of %u behind %llu",
@@ -366,7 +380,7 @@ static mt_status place_tensors(mt_dir *dir) {
     end = e->offset + e->bytes;
     MT_TRY(mt_table_add(&dir->archive->table, e));
   }
-  if (dir->offset - end >= dir->page) {
+  if (dir->offset - end >= room) {
     return mt_source_corrupt(source, "dir_offset", MT2_AT_DIR_OFFSET,
                              "%llu: expected less than a page of %u behind %llu",
                              (unsigned long long)dir->offset, dir->page, (unsigned long long)end);
@@ -424,6 +438,8 @@ static mt_status read_all(mt_dir *dir) {
   MT_TRY(mt_source_read(source, "superblock", 0, s, sizeof(s)));
   MT_TRY(check_magic(source, s));
   MT_TRY(check_version(source, s));
+  dir->minor = mt_get_u16(s + MT2_AT_MINOR);
+  MT_TRY(check_start(source, s, dir));
   MT_TRY(check_extent(source, s, dir));
   MT_TRY(load_directory(source, s, dir));
   MT_TRY(read_formats(dir));
@@ -439,7 +455,7 @@ mt_status mt_read_mt(mt_archive *archive) {
   archive->checksums = true;
   archive->swap = MT_HOST_BIG_ENDIAN; /* blocks are bytes on any machine */
   archive->data_start = MT2_SUPERBLOCK;
-  archive->data_end = dir.offset;
+  archive->data_end = dir.minor == 0 ? dir.offset : 0;
   free(dir.data);
   free(dir.format);
   free(dir.entry);

@@ -282,6 +282,64 @@ START_TEST(test_later_versions) {
 }
 END_TEST
 
+/* A later minor version may keep things of its own (a second superblock, tables, directories
+ * of earlier states) before, between and behind the tensors. Version 2.0 has no such room. */
+static void make_room(by_hand *file, uint16_t minor) {
+  enum { ROOM = 4096 };
+  assemble(file);
+  unsigned char *s = file->bytes;
+  memmove(s + 4160 + 2 * ROOM, s + 4160, file->end - 4160); /* "a" and the directory */
+  memmove(s + 4096 + ROOM, s + 4096, 64);                   /* "b" */
+  memset(s + 4096, 0x55, ROOM);
+  memset(s + 4160 + ROOM, 0x66, ROOM);
+  file->dir += 2 * ROOM;
+  file->end += 2 * ROOM;
+  put_pair(file, HAND_TENSOR_A + 2 * ROOM + 16, 4160 + 2 * ROOM, 34);
+  put_pair(file, HAND_TENSOR_B + 2 * ROOM + 16, 4096 + ROOM, 12);
+  mt_put_u16(s + 10, minor);
+  mt_put_u32(s + 12, 4096 + ROOM);
+  mt_put_u64(s + 32, file->end);
+  mt_put_u64(s + 40, file->dir);
+  seal(file);
+  memset(s + file->end, 0x77, 8); /* what a crash left of the next state */
+  file->end += 8;
+}
+
+START_TEST(test_room_for_later_versions) {
+  by_hand file;
+  mt_archive *archive;
+  make_room(&file, 1);
+  ck_ok(open_hand(&file, &archive));
+  ck_assert_uint_eq(mt_archive_count(archive), 2);
+  ck_ok(mt_archive_verify(archive));
+  mt_archive_close(&archive);
+  file.end -= 16; /* but all of what the superblock speaks of is there */
+  ck_fails(open_hand(&file, &archive), MT_ERR_CORRUPT, "'file_bytes'");
+  make_room(&file, 1);
+  mt_put_u32(file.bytes + 12, 4160);
+  file.end -= 8;
+  seal(&file);
+  ck_fails(open_hand(&file, &archive), MT_ERR_CORRUPT, "'superblock_bytes'");
+  make_room(&file, 1);
+  mt_put_u32(file.bytes + 12, 12288); /* into "b" */
+  file.end -= 8;
+  seal(&file);
+  ck_fails(open_hand(&file, &archive), MT_ERR_CORRUPT, "tensor 'b'");
+}
+END_TEST
+
+START_TEST(test_no_room_in_this_version) {
+  by_hand file;
+  mt_archive *archive;
+  make_room(&file, 0);
+  ck_fails(open_hand(&file, &archive), MT_ERR_CORRUPT, "'superblock_bytes' at byte 12: 8192");
+  mt_put_u32(file.bytes + 12, 4096);
+  file.end -= 8;
+  seal(&file);
+  ck_fails(open_hand(&file, &archive), MT_ERR_CORRUPT, "less than a page");
+}
+END_TEST
+
 /* A block format that is not known here is listed, checked for its size, and not read. */
 START_TEST(test_unknown_format) {
   by_hand file;
@@ -302,6 +360,12 @@ START_TEST(test_unknown_format) {
   mt_put_u32(file.bytes + F + 8, 33);
   seal(&file);
   ck_fails(open_hand(&file, &archive), MT_ERR_CORRUPT, "34 bytes of data: expected 33");
+  assemble(&file);
+  memcpy(file.bytes + F + 16, "\x1b[2J", 4); /* clears a terminal */
+  seal(&file);
+  ck_ok(open_hand(&file, &archive));
+  ck_fails(mt_archive_read(archive, 1, &tensor), MT_ERR_UNSUPPORTED, "stored as ?[2J");
+  mt_archive_close(&archive);
 }
 END_TEST
 
@@ -701,7 +765,8 @@ START_TEST(test_threads) {
 END_TEST
 
 IO_TEST_MAIN(io_mt, test_by_hand, test_written_like_by_hand, test_refused, test_later_versions,
-             test_unknown_format, test_truncated, test_bit_flips, test_checksum_and_bool_messages,
-             test_giant_claims, test_every_dtype, test_edges, test_views, test_block_views,
-             test_writer_refuses, test_bool_that_is_none, test_open_errors, test_load_spec,
-             test_many_tensors, test_threads)
+             test_room_for_later_versions, test_no_room_in_this_version, test_unknown_format,
+             test_truncated, test_bit_flips, test_checksum_and_bool_messages, test_giant_claims,
+             test_every_dtype, test_edges, test_views, test_block_views, test_writer_refuses,
+             test_bool_that_is_none, test_open_errors, test_load_spec, test_many_tensors,
+             test_threads)
