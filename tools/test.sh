@@ -154,7 +154,6 @@ step_asan() {
   compile build/asan
   CK_TIMEOUT_MULTIPLIER=4 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-    LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0 \
     run_tests build/asan "${plain_only[@]}" --timeout-multiplier 4
 }
 

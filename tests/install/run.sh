@@ -91,6 +91,15 @@ no_run_paths() {
   return "$found"
 }
 
+# words_of ARRAY COMMAND...: what the command prints, split and unquoted as a shell does it
+# (pkg-config writes a space in a path as "\ ").
+words_of() {
+  local name=$1 text
+  shift
+  text=$("$@")
+  eval "$name=($text)"
+}
+
 # The first C block after the marker.
 readme_example() {
   awk '/^<!-- example -->$/ { armed = 1; next }
@@ -98,9 +107,8 @@ readme_example() {
        inside && /^```$/ { exit }
        inside' "$source/README.md" >"$work/example.c"
   test -s "$work/example.c"
-  local words flags
-  words=$(pkg-config --cflags --libs mecantensor)
-  read -ra flags <<<"$words"
+  local flags=()
+  words_of flags pkg-config --cflags --libs mecantensor
   "${CC:-cc}" -std=c11 -Wall -Wextra -pedantic -Werror "$work/example.c" "${flags[@]}" \
     -o "$work/example"
 }
@@ -136,8 +144,9 @@ plugin_listed() {
 }
 
 builtin_folder() {
-  local plugin
-  for plugin in "$(pkg-config --variable=plugindir mecantensor-plugin)"/*.so; do
+  local plugin folder=()
+  words_of folder pkg-config --variable=plugindir mecantensor-plugin
+  for plugin in "${folder[0]}"/*.so; do
     listed "$(basename "$plugin" .so)"
   done
 }
