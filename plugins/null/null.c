@@ -215,16 +215,20 @@ static int32_t null_op_support(void *device, const mt_op_v1 *op, mt_support_v1 *
   return MT_ABI_OK;
 }
 
-/* Only what op_support said yes to comes here. x and y may be the same memory. */
+/* Only what op_support said yes to comes here. x and y may be the same memory, and lie at any
+ * address: memory of the user. Compilers make plain loads and stores of memcpy. */
 static int32_t null_execute(void *queue, void *plan, const mt_op_v1 *op, uint64_t *point,
                             mt_message_v1 *msg) {
-  const float *x = op->inputs->data;
-  float *y = op->outputs->data;
+  const char *x = op->inputs->data;
+  char *y = op->outputs->data;
   int64_t count = element_count(op->outputs);
   (void)plan;
   (void)msg;
-  for (int64_t i = 0; i < count; i++) {
-    y[i] = x[i] < 0.0f ? 0.0f : x[i]; /* NaN stays NaN */
+  for (int64_t i = 0; i < count; i++, x += sizeof(float), y += sizeof(float)) {
+    float value;
+    memcpy(&value, x, sizeof(value));
+    value = value < 0.0f ? 0.0f : value; /* NaN stays NaN */
+    memcpy(y, &value, sizeof(value));
   }
   *point = ++((null_queue *)queue)->submitted;
   return MT_ABI_OK;
