@@ -4,6 +4,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -392,6 +394,25 @@ START_TEST(test_convert_format_refused) {
 }
 END_TEST
 
+/* A limit on the size of files, as a full disk, is an error, and nothing is left behind. */
+START_TEST(test_convert_beyond_the_file_size_limit) {
+  const int64_t shape[] = {64, 1024};
+  float *values = calloc(64 * 1024, sizeof(float));
+  struct rlimit limit;
+  ck_assert_ptr_nonnull(values);
+  save_f32("x.npy", 2, shape, values);
+  free(values);
+  ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  limit.rlim_cur = 65536;
+  ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  cli_result result = RUN("convert", "x.npy", "y.mt");
+  ck_code(result, 3);
+  ck_has(result.err, "y.mt: writing");
+  ck_has(result.err, "File too large");
+  ck_assert_uint_eq(count_files(), 1);
+}
+END_TEST
+
 /* ---- demo ------------------------------------------------------------------------------------ */
 START_TEST(test_demo) {
   cli_result result = RUN("demo");
@@ -417,4 +438,5 @@ END_TEST
 CLI_TEST_MAIN(files, test_info_lists, test_info_statistics, test_info_statistics_large,
               test_info_hostile_names, test_info_unreadable_type, test_info_bad_files,
               test_convert_round_trip, test_convert_one_tensor, test_convert_fails_without_a_trace,
-              test_convert_dtype, test_convert_format, test_convert_format_refused, test_demo)
+              test_convert_dtype, test_convert_format, test_convert_format_refused,
+              test_convert_beyond_the_file_size_limit, test_demo)

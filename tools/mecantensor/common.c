@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,7 @@ void guard_streams(void) {
       _exit(EXIT_UNUSABLE);
     }
   }
+  signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error like a full disk */
   if (atexit(finish_output) != 0) {
     _exit(EXIT_UNUSABLE);
   }

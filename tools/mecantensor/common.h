@@ -80,7 +80,8 @@ _Noreturn void die_memory(void);
 void *need_memory(void *pointer);
 
 /* Keeps output from reaching files opened later when a standard stream is closed, and
- * makes the program fail (EXIT_UNUSABLE) when its output did not get through. */
+ * makes the program fail (EXIT_UNUSABLE) when its output did not get through, or a file
+ * became larger than it may. */
 void guard_streams(void);
 
 /* ---- runtimes and files ------------------------------------------------------------------ */
