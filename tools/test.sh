@@ -165,7 +165,9 @@ step_tsan() {
   if setarch "$(uname -m)" -R true 2>/dev/null; then
     plain_layout=(--wrapper "setarch $(uname -m) -R")
   fi
-  CK_TIMEOUT_MULTIPLIER=6 TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:second_deadlock_stack=1 \
+  # It is some 25 times slower: one seed, and ops of each kind (matmul, mul, sum, softmax, ...).
+  MT_CONFORMANCE_SEEDS=1 MT_CONFORMANCE_OP=${MT_CONFORMANCE_OP:-*m*} CK_TIMEOUT_MULTIPLIER=6 \
+    TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:second_deadlock_stack=1 \
     run_tests build/tsan "${plain_only[@]}" --timeout-multiplier 6 "${plain_layout[@]}"
 }
 

@@ -5,6 +5,7 @@
  * Runs every op's cases on every device that loads (or on BACKEND) and prints TAP: one
  * line for each device and op, and a table at the end of what was not supported, with
  * the reason. MT_CONFORMANCE_SEEDS: how many seeds (2); MT_CONFORMANCE_SEED: the first (1).
+ * MT_CONFORMANCE_OP: as --op.
  */
 #include "conformance.h"
 
@@ -51,7 +52,8 @@ static bool read_settings(int argc, char **argv, settings *s) {
                                                {"seed", required_argument, NULL, 's'},
                                                {NULL, 0, NULL, 0}};
   const char *seed = getenv("MT_CONFORMANCE_SEED"), *seeds = getenv("MT_CONFORMANCE_SEEDS");
-  *s = (settings){.op = "*", .seed = 1, .seeds = 2};
+  const char *op = getenv("MT_CONFORMANCE_OP");
+  *s = (settings){.op = op ? op : "*", .seed = 1, .seeds = 2};
   if ((seed && !parse_number("MT_CONFORMANCE_SEED", seed, &s->seed)) ||
       (seeds && !parse_number("MT_CONFORMANCE_SEEDS", seeds, &s->seeds))) {
     return false;
