@@ -109,8 +109,8 @@ AVX2_INLINE __m256 tanh_8(__m256 x) {
   __m256 e = exp_8(_mm256_add_ps(a, a));
   __m256 big = _mm256_sub_ps(constant(1.0f),
                              _mm256_div_ps(constant(2.0f), _mm256_add_ps(e, constant(1.0f))));
-  big = _mm256_or_ps(big, _mm256_and_ps(x, constant(-0.0f)));
-  return _mm256_blendv_ps(small, big, _mm256_cmp_ps(a, constant(0.625f), _CMP_NLT_UQ));
+  __m256 y = _mm256_blendv_ps(small, big, _mm256_cmp_ps(a, constant(0.625f), _CMP_NLT_UQ));
+  return _mm256_or_ps(y, _mm256_and_ps(x, constant(-0.0f))); /* of -0, too */
 }
 
 /* 1 / (1 + e^-x) and e^x / (1 + e^x): whichever does not overflow. */
