@@ -107,3 +107,22 @@ put("mt", "empty", mt(bytes(1), [], [mt_tensor(b"", 0, 10, [], 4096, 1),
                                 mt_tensor(b"x", 1, 2, [0, 7], 4160, 0)], []))
 put("mt", "needs", mt(b"", [], [], [], required=1 << 9))
 put("mt", "unsealed", mt(bytes(8), [], [mt_tensor(b"t", 0, 9, [1], 4096, 8)], [], flags=0))
+
+
+# ---- plugins: ELF for x86-64, one segment to map, one of notes ----
+def elf_plugin(abi=1, name=b"acme", align=8, before=b""):
+    described = struct.pack("<IIIiQ32s", 56, abi, 0, 7, 0, name)
+    notes = before + struct.pack("<III", 12, 56, 1) + b"MecanTensor\0" + described
+    start = 64 + 2 * 56
+    total = start + len(notes)
+    return (b"\x7fELF\2\1\1" + bytes(9)
+            + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+            + struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, total, total, 4096)
+            + struct.pack("<IIQQQQQQ", 4, 4, start, start, start, len(notes), len(notes), align)
+            + notes)
+
+
+put("elf", "empty", b"")
+put("elf", "plugin", elf_plugin())
+put("elf", "other-abi", elf_plugin(abi=2))
+put("elf", "gnu-note-first", elf_plugin(align=4, before=struct.pack("<III", 4, 20, 3) + b"GNU\0" + bytes(20)))
