@@ -50,6 +50,9 @@ static mt_status resolve(mt_atomic_file *file, char **target) {
       return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: is %s: only regular files are replaced",
                      file->path, S_ISDIR(info.st_mode) ? "a folder" : "a pipe, device or socket");
     }
+    if (faccessat(AT_FDCWD, *target, W_OK, AT_EACCESS) != 0) {
+      return mt_fail_errno(MT_ERR_IO, errno, "%s: is write-protected", file->path);
+    }
     file->exists = true;
     file->mode = info.st_mode & 0777;
     return MT_OK;

@@ -7,7 +7,8 @@
  * target is what it was, and the temporary file is removed. Permissions: those of the
  * target when it exists (the owner is the writer), else 0666 less the umask. When the
  * target is a symbolic link, the file that it points to is replaced; other hard links
- * to it keep the old content. Targets that are no regular files are refused.
+ * to it keep the old content. Targets that are no regular files, or that the caller may
+ * not write to, are refused.
  */
 #ifndef MT_IO_ATOMIC_FILE_H
 #define MT_IO_ATOMIC_FILE_H

@@ -8,8 +8,9 @@
  * in the same folder, synced and renamed over the target at the end: a failure
  * leaves the old file as it was. The new file keeps the old one's permissions; a symbolic
  * link stays, and the file it points to is replaced; other hard links keep the old
- * content. A process that is killed may leave ".NAME.XXXXXXXX.tmp" behind. All calls block on the
- * disk. An mt_archive may be read by several threads at once; an mt_writer belongs to one.
+ * content; a write-protected file is refused. A process that is killed may leave
+ * ".NAME.XXXXXXXX.tmp" behind. All calls block on the disk. An mt_archive may be read by
+ * several threads at once; an mt_writer belongs to one.
  * docs/mt-format.md has the layout of .mt version 2.
  */
 #ifndef MECANTENSOR_IO_H

@@ -184,6 +184,24 @@ START_TEST(test_unwritable_folder) {
 }
 END_TEST
 
+/* A rename needs no right to write the file; replacing what is write-protected would surprise. */
+START_TEST(test_write_protected_target) {
+  ck_ok(save(in_folder("x.mt"), 10, 1));
+  ck_assert_int_eq(chmod(in_folder("x.mt"), 0444), 0);
+  ck_assert_int_eq(chmod(test_folder, 0777), 0);
+  if (geteuid() == 0) { /* root may write anything */
+    ck_assert_int_eq(seteuid(65534), 0);
+  }
+  mt_status status = save(in_folder("x.mt"), 10, 2);
+  const char *told = mt_last_error();
+  ck_assert_int_eq(seteuid(getuid()), 0);
+  ck_assert_int_eq(status, MT_ERR_IO);
+  ck_assert_ptr_nonnull(strstr(told, "x.mt: is write-protected"));
+  ck_holds(in_folder("x.mt"), 10, 1);
+  ck_assert_int_eq(count_files(), 1);
+}
+END_TEST
+
 START_TEST(test_names) {
   char name[256], small[512];
   memset(name, 'n', 255);
@@ -230,5 +248,5 @@ END_TEST
 
 IO_TEST_MAIN(io_atomic, test_replaces, test_invisible_before_commit, test_disk_full,
              test_disk_full_at_the_end, test_failed_write_is_remembered, test_permissions,
-             test_links, test_bad_targets, test_unwritable_folder, test_names, test_shrinking,
-             test_replaced_while_open)
+             test_links, test_bad_targets, test_unwritable_folder, test_write_protected_target,
+             test_names, test_shrinking, test_replaced_while_open)
