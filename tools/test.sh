@@ -107,12 +107,13 @@ count() {
   echo "$*" >>"$logs/$step.counts"
 }
 
-# run_tests FOLDER [ARGUMENT OF MESON TEST]...
+# run_tests FOLDER [ARGUMENT OF MESON TEST]...; under: a command that the tests run under
+under=()
 run_tests() {
   local folder=$1 status=0 counts
   shift
   rm -f "$folder/meson-logs/testlog.json"
-  meson test -C "$folder" --no-rebuild --num-processes "$jobs" --print-errorlogs "$@" || status=$?
+  "${under[@]+"${under[@]}"}" meson test -C "$folder" --no-rebuild --num-processes "$jobs" --print-errorlogs "$@" || status=$?
   counts=$(tools/test-counts.py "$folder")
   # shellcheck disable=SC2086 # three numbers
   count $counts
@@ -162,14 +163,14 @@ step_tsan() {
   CC=gcc CXX=g++ configure build/tsan --buildtype=debugoptimized \
     -Db_sanitize=thread -Db_lundef=false
   compile build/tsan
-  local plain_layout=()
+  # Its shadow memory has fixed places, which random addresses may run into.
   if setarch "$(uname -m)" -R true 2>/dev/null; then
-    plain_layout=(--wrapper "setarch $(uname -m) -R")
+    under=(setarch "$(uname -m)" -R)
   fi
   # It is some 25 times slower: one seed, and ops of each kind (matmul, mul, sum, softmax, ...).
   MT_CONFORMANCE_SEEDS=1 MT_CONFORMANCE_OP=${MT_CONFORMANCE_OP:-*m*} CK_TIMEOUT_MULTIPLIER=6 \
     TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:second_deadlock_stack=1 \
-    run_tests build/tsan "${plain_only[@]}" --timeout-multiplier 6 "${plain_layout[@]}"
+    run_tests build/tsan "${plain_only[@]}" --timeout-multiplier 6
 }
 
 # With the fuzz targets, which need clang, so that one build serves both steps.
