@@ -39,10 +39,7 @@ static mt_status describe_devices(mt_backend *backend, uint32_t count, char *tex
                info->pci_domain & 0xffff, info->pci_bus & 0xff, info->pci_device & 0xff,
                info->pci_function & 0xf);
     }
-    if (asprintf(&backend->labels[i], "%s:%u", table->name, i) < 0) {
-      backend->labels[i] = NULL;
-      return stop(backend, MT_PROBE_DEVICES, MT_ABI_ERR_OUT_OF_MEMORY, "");
-    }
+    snprintf(backend->labels[i], sizeof(backend->labels[i]), "%s:%u", table->name, i);
   }
   backend->device_count = count;
   return MT_OK;
@@ -50,7 +47,7 @@ static mt_status describe_devices(mt_backend *backend, uint32_t count, char *tex
 
 static mt_status list_devices(mt_backend *backend) {
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
   uint32_t count = 0;
   int32_t code = backend->candidate->table->device_count(backend->instance, &count, &msg);
   if (code != MT_ABI_OK) {
@@ -73,7 +70,7 @@ static mt_status list_devices(mt_backend *backend) {
 
 static mt_status init(mt_backend *backend) {
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
   mt_candidate *candidate = backend->candidate;
   int32_t code = candidate->table->init(&backend->host, &backend->instance, &msg);
   if (code != MT_ABI_OK) {
@@ -131,12 +128,18 @@ mt_status mt_backend_device(mt_backend *backend, uint32_t index, mt_device **out
   return MT_OK;
 }
 
-void mt_backend_close(mt_backend *backend) {
-  if (backend->started && backend->fork_generation == mt_fork_generation()) {
-    backend->candidate->table->shutdown(backend->instance);
+/* As mt_device_forked(), of the plugin as a whole. */
+static bool forked(const mt_backend *backend) {
+  bool safe = backend->device_count > 0;
+  for (uint32_t i = 0; i < backend->device_count; i++) {
+    safe = safe && (backend->infos[i].flags & MT_ABI_DEVICE_FORK_SAFE);
   }
-  for (uint32_t i = 0; backend->labels && i < backend->device_count; i++) {
-    free(backend->labels[i]);
+  return !safe && backend->fork_generation != mt_fork_generation();
+}
+
+void mt_backend_close(mt_backend *backend) {
+  if (backend->started && !forked(backend)) {
+    backend->candidate->table->shutdown(backend->instance);
   }
   free(backend->labels);
   free(backend->infos);

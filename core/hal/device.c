@@ -2,12 +2,13 @@
 #include "../error.h"
 #include "hal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static mt_status open_handles(mt_device *device, uint32_t index) {
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
   const mt_plugin_v1 *table = device->table;
   int32_t code = table->device_open(device->backend->instance, index, &device->handle, &msg);
   if (code != MT_ABI_OK) {
@@ -59,7 +60,7 @@ void mt_device_release(mt_device *device) {
   if (atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel) != 1) {
     return;
   }
-  if (device->fork_generation == mt_fork_generation()) {
+  if (!mt_device_forked(device)) {
     if (!atomic_load(&device->lost) && !device->in_place) {
       mt_device_wait(device, device->submitted);
     }
@@ -115,17 +116,17 @@ mt_status mt_device_fail_late(mt_device *device, int32_t code, const char *messa
   return mt_device_fail(device, code, "work given earlier failed", message);
 }
 
-static bool forked(const mt_device *device) {
+bool mt_device_forked(const mt_device *device) {
   return device->fork_generation != mt_fork_generation() &&
          !(device->info->flags & MT_ABI_DEVICE_FORK_SAFE);
 }
 
 bool mt_device_reachable(const mt_device *device) {
-  return !forked(device) && !atomic_load_explicit(&device->lost, memory_order_acquire);
+  return !mt_device_forked(device) && !atomic_load_explicit(&device->lost, memory_order_acquire);
 }
 
 mt_status mt_device_usable(const mt_device *device) {
-  if (forked(device)) {
+  if (mt_device_forked(device)) {
     return mt_fail(MT_ERR_FORKED,
                    "%s: used in a child process after fork(): create a runtime in the child",
                    device->label);
@@ -138,6 +139,31 @@ mt_status mt_device_usable(const mt_device *device) {
 }
 
 /* ---- queues ------------------------------------------------------------------------- */
+
+void mt_device_begin(mt_device *device) {
+  pthread_mutex_lock(&device->lock);
+}
+
+mt_status mt_device_end(mt_device *device, int32_t code, uint64_t point, const char *doing,
+                        const char *message) {
+  uint64_t newest = device->submitted;
+  bool rises = point > newest;
+  if (code == MT_ABI_OK && rises) {
+    device->submitted = point;
+  }
+  pthread_mutex_unlock(&device->lock);
+  if (code != MT_ABI_OK) {
+    return mt_device_fail(device, code, doing, message);
+  }
+  if (!rises) {
+    char text[96];
+    snprintf(text, sizeof(text), "gave point %llu after %llu: expected a higher one",
+             (unsigned long long)point, (unsigned long long)newest);
+    mark_lost(device, text);
+    return mt_device_fail(device, MT_ABI_ERR_BACKEND, doing, text);
+  }
+  return MT_OK;
+}
 
 bool mt_device_is_done(mt_device *device, uint64_t point) {
   pthread_mutex_lock(&device->lock);
@@ -153,7 +179,7 @@ mt_status mt_device_wait(mt_device *device, uint64_t point) {
   }
   MT_TRY(mt_device_usable(device));
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
   int32_t code = device->table->queue_wait(device->queue, point, UINT64_MAX, &msg);
   if (code != MT_ABI_OK) {
     return mt_device_fail_late(device, code, text);
@@ -177,14 +203,18 @@ mt_status mt_device_sync(mt_device *device) {
 }
 
 mt_status mt_device_take_queue(mt_device *device, void **queue) {
+  *queue = NULL;
   pthread_mutex_lock(&device->lock);
-  *queue = device->idle_count > 0 ? device->idle_queues[--device->idle_count] : NULL;
+  bool idle = device->idle_count > 0;
+  if (idle) {
+    *queue = device->idle_queues[--device->idle_count]; /* NULL may be a plugin's handle */
+  }
   pthread_mutex_unlock(&device->lock);
-  if (*queue) {
+  if (idle) {
     return MT_OK;
   }
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
   int32_t code = device->table->queue_create(device->handle, queue, &msg);
   return code == MT_ABI_OK ? MT_OK : mt_device_fail(device, code, "create a queue", text);
 }
@@ -215,13 +245,14 @@ static bool in_use(const mt_device *device, const mt_storage *storage) {
   return storage->read_point > device->reached || storage->write_point > device->reached;
 }
 
-/* What the queue says it has reached; a failure there is reported by the next wait. */
+/* What the queue says it has reached; a failure there is reported by the next wait. More than
+ * was given to it cannot be reached: such an answer says nothing. */
 static void update_reached(mt_device *device) {
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
   uint64_t reached = 0;
   if (device->table->queue_query(device->queue, &reached, &msg) == MT_ABI_OK &&
-      reached > device->reached) {
+      reached > device->reached && reached <= device->submitted) {
     device->reached = reached;
   }
 }

@@ -360,7 +360,7 @@ static mt_status run_in_place(attempt *a) {
   mt_status status = mt_device_take_queue(device, &queue);
   if (status == MT_OK) {
     char text[512] = "";
-    mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+    mt_message_v1 msg = mt_message_in(text, sizeof(text));
     uint64_t point = 0;
     int32_t code = device->table->execute(queue, mt_plan_handle(plan), &a->op, &point, &msg);
     mt_device_give_queue(device, queue);
@@ -422,14 +422,10 @@ static mt_status make_resident(attempt *a) {
 static mt_status submit(attempt *a, mt_plan *plan, uint64_t *point) {
   mt_device *device = a->device;
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
-  pthread_mutex_lock(&device->lock);
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
+  mt_device_begin(device);
   int32_t code = device->table->execute(device->queue, mt_plan_handle(plan), &a->op, point, &msg);
-  if (code == MT_ABI_OK && *point > device->submitted) {
-    device->submitted = *point;
-  }
-  pthread_mutex_unlock(&device->lock);
-  return code == MT_ABI_OK ? MT_OK : mt_device_fail(device, code, a->call->def->name, text);
+  return mt_device_end(device, code, *point, a->call->def->name, text);
 }
 
 static mt_status run_queued(attempt *a) {

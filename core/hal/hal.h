@@ -31,7 +31,7 @@ typedef struct mt_backend {
   uint32_t device_count;
   struct mt_device **devices; /* device_count; an element is NULL until opened */
   mt_device_info_v1 *infos;   /* device_count */
-  char **labels;              /* "name:index" */
+  char (*labels)[48];         /* "name:index" */
   char (*pci)[16];            /* "0000:01:00.0" or "" */
   bool auto_tried;
 } mt_backend;
@@ -103,15 +103,29 @@ void mt_backend_close(mt_backend *backend);
 mt_status mt_backend_device(mt_backend *backend, uint32_t index,
                             mt_device **out); /* opens; borrowed */
 
+/* Room for a plugin's sentence in text, which is all zero: its last byte is kept back, so
+ * that the sentence ends whatever the plugin writes. */
+static inline mt_message_v1 mt_message_in(char *text, size_t bytes) {
+  return (mt_message_v1){sizeof(mt_message_v1), (uint32_t)bytes - 1, text};
+}
+
 /* ---- device.c ----------------------------------------------------------------------- */
 mt_status mt_device_open(mt_backend *backend, uint32_t index, mt_device **out);
 mt_device *mt_device_retain(mt_device *device);
 void mt_device_release(mt_device *device);
-mt_status mt_device_usable(const mt_device *device);       /* an error when lost or forked */
+mt_status mt_device_usable(const mt_device *device); /* an error when lost or forked */
+/* It is an ancestor's, and does not survive a fork: its plugin is not called at all. */
+bool mt_device_forked(const mt_device *device);
 bool mt_device_reachable(const mt_device *device);         /* the same as a plain answer */
 bool mt_device_is_done(mt_device *device, uint64_t point); /* as far as is known */
 mt_status mt_device_wait(mt_device *device, uint64_t point);
 mt_status mt_device_sync(mt_device *device);
+/* Around each call that gives work to queue: begin locks; end takes what the plugin answered
+ * (code, point, message), notes the point, and unlocks. A point that does not rise loses
+ * the device, as nothing tells when that work is done. */
+void mt_device_begin(mt_device *device);
+mt_status mt_device_end(mt_device *device, int32_t code, uint64_t point, const char *doing,
+                        const char *message);
 /* A plugin's failure as ours: "cuda:0: execute: <message>"; DEVICE_LOST marks the device. */
 mt_status mt_device_fail(mt_device *device, int32_t code, const char *doing, const char *message);
 /* The same for work that was queued before: the queue is lost, and the device with it. */

@@ -44,7 +44,7 @@ mt_status mt_plans_create(struct mt_plans **out) {
 }
 
 static void plan_destroy(mt_device *device, mt_plan *plan) {
-  if (device->fork_generation == mt_fork_generation()) {
+  if (!mt_device_forked(device)) {
     device->table->plan_free(device->handle, plan->handle);
   }
   free(plan->key);
@@ -197,7 +197,7 @@ static mt_status note_constants(mt_device *device, const mt_op_v1 *op, mt_tensor
 static mt_status prepare(mt_device *device, const mt_op_v1 *op, mt_tensor *const *inputs,
                          bool storage_locked, mt_plan *plan) {
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
   MT_TRY(note_constants(device, op, inputs, storage_locked, plan));
   if (!device->in_place) {
     MT_TRY(await_constants(device, op, inputs));

@@ -15,7 +15,7 @@ static uint64_t last_use(const mt_storage *storage) {
 static mt_status download(mt_storage *storage) {
   mt_device *device = storage->device;
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
   uint64_t point = 0;
   if (!storage->host) {
     MT_TRY(mt_storage_host_alloc(storage, false));
@@ -23,16 +23,10 @@ static mt_status download(mt_storage *storage) {
   if (storage->bytes == 0) {
     return MT_OK;
   }
-  pthread_mutex_lock(&device->lock);
+  mt_device_begin(device);
   int32_t code = device->table->download(device->queue, storage->buffer, 0, storage->host,
                                          storage->bytes, &point, &msg);
-  if (code == MT_ABI_OK && point > device->submitted) {
-    device->submitted = point;
-  }
-  pthread_mutex_unlock(&device->lock);
-  if (code != MT_ABI_OK) {
-    return mt_device_fail(device, code, "download", text);
-  }
+  MT_TRY(mt_device_end(device, code, point, "download", text));
   return mt_device_wait(device, point);
 }
 
@@ -65,7 +59,7 @@ mt_status mt_storage_from_device(mt_storage *storage, bool for_write) {
 
 void mt_storage_drop_buffer(mt_storage *storage) {
   mt_device *device = storage->device;
-  if (storage->buffer && device->fork_generation == mt_fork_generation()) {
+  if (storage->buffer && !mt_device_forked(device)) {
     device->table->buffer_free(device->handle, storage->buffer);
   }
   storage->buffer = NULL;
@@ -87,7 +81,7 @@ static mt_status leave_device(mt_storage *storage) {
 
 static mt_status make_buffer(mt_storage *storage, mt_device *device) {
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
   uint64_t limit = device->info->max_buffer_bytes;
   uint64_t bytes = storage->bytes ? storage->bytes : 1;
   if (limit && bytes > limit) {
@@ -109,18 +103,12 @@ static mt_status make_buffer(mt_storage *storage, mt_device *device) {
 
 static mt_status upload(mt_storage *storage, mt_device *device) {
   char text[512] = "";
-  mt_message_v1 msg = {sizeof(msg), sizeof(text), text};
+  mt_message_v1 msg = mt_message_in(text, sizeof(text));
   uint64_t point = 0;
-  pthread_mutex_lock(&device->lock);
+  mt_device_begin(device);
   int32_t code = device->table->upload(device->queue, storage->buffer, 0, storage->host,
                                        storage->bytes, &point, &msg);
-  if (code == MT_ABI_OK && point > device->submitted) {
-    device->submitted = point;
-  }
-  pthread_mutex_unlock(&device->lock);
-  if (code != MT_ABI_OK) {
-    return mt_device_fail(device, code, "upload", text);
-  }
+  MT_TRY(mt_device_end(device, code, point, "upload", text));
   storage->read_point = point;
   return MT_OK;
 }

@@ -19,7 +19,6 @@ static struct {
   unsigned users;
   uint32_t threads; /* the caller counted; 0 until known */
   uint32_t workers; /* running */
-  unsigned fork_generation;
   pthread_t ids[MAX_THREADS];
 
   pthread_mutex_t busy; /* held by the caller whose job the workers have */

@@ -149,6 +149,9 @@ START_TEST(test_fails_to_open) {
   late_set("FAIL_OPEN", "1");
   refused("late:1", MT_ERR_BACKEND, "injected: device 1 does not open");
   late_set("FAIL_OPEN", "0");
+  late_set("FAIL_INFO", "1"); /* what was found of device 0 is not lost to LeakSanitizer */
+  refused("late", MT_ERR_BACKEND, "devices: injected: device 1 has no description");
+  late_set("FAIL_INFO", "0");
   late_set("DEVICES", "1");
   refused("late:1", MT_ERR_NOT_FOUND, "no device 1");
   late_set("DEVICES", "0");

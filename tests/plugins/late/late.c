@@ -65,6 +65,9 @@ static const setting settings[] = {
     {"host_pointers", offsetof(late_config, host_pointers), 0},
     {"devices", offsetof(late_config, devices), LATE_DEVICES},
     {"fail_open", offsetof(late_config, fail_open), 0},
+    {"fail_info", offsetof(late_config, fail_info), 0},
+    {"stale_point", offsetof(late_config, stale_point), 0},
+    {"boasts", offsetof(late_config, boasts), 0},
 };
 
 static int32_t read_config(const mt_host_v1 *host, late_config *config, mt_message_v1 *msg) {
@@ -170,6 +173,9 @@ static int32_t late_device_info(void *plugin, uint32_t index, mt_device_info_v1 
   if (index >= LATE_DEVICES) {
     late_violation("device_info: device %u", index);
     return late_say(msg, MT_ABI_ERR_NOT_FOUND, "device %u", index);
+  }
+  if (index > 0 && instance->config.fail_info != 0) {
+    return late_say(msg, MT_ABI_ERR_BACKEND, "injected: device %u has no description", index);
   }
   mt_device_info_v1 known = {
       .kind = MT_ABI_DEVICE_OTHER,

@@ -35,6 +35,9 @@ typedef struct late_config {
   uint64_t host_pointers; /* 1: works on host memory, late all the same */
   uint64_t devices;       /* 0 .. LATE_DEVICES */
   uint64_t fail_open;     /* 1: no device can be opened */
+  uint64_t fail_info;     /* 1: no device but the first can be described */
+  uint64_t stale_point;   /* this execute answers with the point of the command before */
+  uint64_t boasts;        /* 1: queue_query says that all is reached that will ever be */
 } late_config;
 
 /* Interned names. */

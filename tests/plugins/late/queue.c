@@ -231,12 +231,14 @@ int32_t late_submit(late_queue *queue, late_command *command, uint64_t *point, m
   }
   pthread_mutex_lock(&device->lock);
   int32_t code = state(queue, msg);
-  if (code == MT_ABI_OK) {
+  bool stale = command->kind == LATE_EXECUTE &&
+               device->count.executes + 1 == device->instance->config.stale_point;
+  if (code == MT_ABI_OK && !stale) {
     append(queue, command);
-    *point = command->point;
   } else {
-    free(command);
+    free(command); /* a stale answer leaves nothing in flight: the core cannot wait for it */
   }
+  *point = code == MT_ABI_OK ? queue->submitted : 0;
   pthread_mutex_unlock(&device->lock);
   atomic_store(&queue->entered, false);
   return code;
@@ -337,7 +339,7 @@ int32_t late_queue_query(void *handle, uint64_t *reached, mt_message_v1 *msg) {
   late_check_process(queue->device->instance);
   pthread_mutex_lock(&queue->device->lock);
   int32_t code = state(queue, msg);
-  *reached = queue->reached;
+  *reached = queue->device->instance->config.boasts != 0 ? UINT64_MAX : queue->reached;
   pthread_mutex_unlock(&queue->device->lock);
   return code;
 }
