@@ -252,8 +252,10 @@ mt_status mt_tensor_wrap_layout(const char *function, void *data, mt_dtype dtype
     return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: dtype block: use mt_tensor_wrap_block", function);
   }
   MT_TRY(mt_layout_packed(function, dtype, NULL, rank, shape, &layout));
-  if (strides && rank > 0) {
-    memcpy(layout.stride, strides, (size_t)rank * sizeof(*strides));
+  for (int i = 0; strides && layout.elements > 0 && i < rank; i++) {
+    if (shape[i] > 1) { /* others step nowhere, and may hold anything */
+      layout.stride[i] = strides[i];
+    }
   }
   return wrap_layout(function, data, &layout, release, user, read_only, out);
 }

@@ -55,8 +55,9 @@ MT_API mt_status mt_tensor_from_data(mt_dtype dtype, int rank, const int64_t *sh
 /*
  * A tensor on the caller's memory, not copied. data points at element (0, ..., 0);
  * strides may be NULL (row-major) and are not checked against the size of the
- * memory: the caller answers for them. data may be NULL only when the tensor is
- * empty. Any alignment is allowed (fast paths like the element's own).
+ * memory: the caller answers for them; those of axes of one element do not count.
+ * data may be NULL only when the tensor is empty. Any alignment is allowed (fast paths
+ * like the element's own).
  * The memory must stay valid until release(data, user) is called (release may be
  * NULL: then until the last tensor on it is released and mt_runtime_sync() of every
  * runtime that used it has returned). On error release is not called.
@@ -74,7 +75,8 @@ MT_API mt_status mt_tensor_wrap_block(void *data, const mt_format *format, int r
 MT_API mt_tensor *mt_tensor_retain(mt_tensor *tensor);
 
 /* Gives up *tensor and sets it to NULL. NULL and a pointer to NULL are fine. Never
- * waits for a device: memory in use by pending work is freed when that is done. */
+ * waits for a device: memory in use by pending work is freed by the first op or sync on
+ * that device after it is done. */
 MT_API void mt_tensor_release(mt_tensor **tensor);
 
 /* ---- asking ------------------------------------------------------------------------- */

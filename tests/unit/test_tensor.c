@@ -324,6 +324,25 @@ START_TEST(wrap_refuses_and_does_not_release) {
 }
 END_TEST
 
+/* NumPy and others leave anything in the strides of axes of one element. */
+START_TEST(strides_that_step_nowhere_do_not_count) {
+  double memory[] = {1, 2, 3, 4}, got[2];
+  mt_tensor *t = NULL;
+  ck_ok(mt_tensor_wrap(memory, MT_F64, 3, SHAPE(1, 2, 1), SHAPE(INT64_MIN, 2, INT64_MAX / 2), NULL,
+                       NULL, &t));
+  ck_ok(mt_tensor_get(t, got, sizeof(got)));
+  ck_assert(got[0] == 1 && got[1] == 3);
+  ck_assert_int_eq(mt_tensor_strides(t)[0], 2);
+  ck_assert_int_eq(mt_tensor_strides(t)[1], 2);
+  ck_assert_int_eq(mt_tensor_strides(t)[2], 1);
+  mt_tensor_release(&t);
+  ck_ok(
+      mt_tensor_wrap(memory, MT_F64, 2, SHAPE(3, 0), SHAPE(INT64_MIN, INT64_MIN), NULL, NULL, &t));
+  ck_assert_int_eq(mt_tensor_elements(t), 0);
+  mt_tensor_release(&t);
+}
+END_TEST
+
 START_TEST(wrapped_memory_goes_with_its_last_view) {
   float memory[12] = {0};
   released r = {0};
@@ -495,6 +514,7 @@ TEST_MAIN(tensor, create_describes_itself, create_fills_with_zeros_at_64_bytes, 
           create_refuses_what_makes_no_tensor, sizes_that_do_not_fit, empty_tensors_are_tensors,
           asking_nothing, data_round_trips_in_every_dtype, content_wants_its_arguments,
           frozen_content_is_only_read, wrap_sees_strides_of_any_sign, wrap_of_unaligned_memory,
-          wrap_refuses_and_does_not_release, wrapped_memory_goes_with_its_last_view,
-          repeating_strides_are_not_written, blocks_pad_each_line, blocks_round_trip_through_views,
-          references_count_across_threads, the_last_view_may_go_on_any_thread)
+          wrap_refuses_and_does_not_release, strides_that_step_nowhere_do_not_count,
+          wrapped_memory_goes_with_its_last_view, repeating_strides_are_not_written,
+          blocks_pad_each_line, blocks_round_trip_through_views, references_count_across_threads,
+          the_last_view_may_go_on_any_thread)
