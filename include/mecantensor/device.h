@@ -3,8 +3,9 @@
  * device.h - the devices that plugins found.
  *
  * The list holds the devices of plugins opened so far; mt_runtime_probe_all()
- * (runtime.h) completes it. Order: the runtime's backend order, then priority.
- * Thread-safe; strings live as long as the runtime.
+ * (runtime.h) completes it. Order: priority, then that of the search, then the plugin's own;
+ * a backend that is opened later may come before. Thread-safe; strings live as long as
+ * the runtime.
  */
 #ifndef MECANTENSOR_DEVICE_H
 #define MECANTENSOR_DEVICE_H

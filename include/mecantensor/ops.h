@@ -11,7 +11,8 @@
  *     *out is what it was (the content of a given tensor is unspecified only for
  *     failures of a device).
  *   - A given output may be the very same view as an input of an elementwise op
- *     (in place). Any other overlap with an input is MT_ERR_INVALID_ARGUMENT.
+ *     (in place). Any other overlap with an input is MT_ERR_INVALID_ARGUMENT, as seen from
+ *     first to last byte: two sets of columns of one tensor do overlap.
  *   - Dtypes are not mixed: operands of one op have one dtype (cast first). f16 and
  *     bf16 compute in f32 and round to nearest even once at the end.
  *   - Broadcasting as in NumPy: aligned at the last axis, extents of 1 repeat.
