@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "error.h"
 #include "hal/hal.h"
+#include "sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,20 +206,21 @@ size_t mt_runtime_probe_count(const mt_runtime *rt) {
   return rt ? rt->candidate_count : 0;
 }
 
-mt_status mt_runtime_probe_get(const mt_runtime *runtime, size_t index, mt_probe_record *record) {
+mt_status mt_runtime_probe_get_sized(const mt_runtime *runtime, size_t index,
+                                     mt_probe_record *record, size_t bytes) {
   mt_runtime *rt = (mt_runtime *)runtime; /* only its lock */
   if (!rt || !record) {
     return mt_fail(MT_ERR_INVALID_ARGUMENT, "mt_runtime_probe_get: %s is NULL",
                    rt ? "record" : "runtime");
   }
-  memset(record, 0, sizeof(*record));
+  memset(record, 0, bytes);
   if (index >= rt->candidate_count) {
     return mt_fail(MT_ERR_NOT_FOUND, "mt_runtime_probe_get: record %zu of %zu", index,
                    rt->candidate_count);
   }
   pthread_mutex_lock(&rt->lock);
   const mt_candidate *candidate = &rt->candidates[index];
-  *record = (mt_probe_record){
+  mt_probe_record known = {
       .path = candidate->path,
       .name = candidate->note.name,
       .version = candidate->version ? candidate->version : "",
@@ -229,6 +231,7 @@ mt_status mt_runtime_probe_get(const mt_runtime *runtime, size_t index, mt_probe
       .priority = candidate->priority,
       .devices = rt->backends[index].device_count,
   };
+  mt_fill_sized(record, bytes, &known, sizeof(known));
   pthread_mutex_unlock(&rt->lock);
   return MT_OK;
 }
@@ -299,12 +302,14 @@ static void fill_device(mt_runtime *rt, const mt_backend *backend, uint32_t inde
   };
 }
 
-mt_status mt_runtime_device_get(mt_runtime *rt, size_t index, mt_device_info *info) {
+mt_status mt_runtime_device_get_sized(mt_runtime *rt, size_t index, mt_device_info *info,
+                                      size_t bytes) {
+  mt_device_info known;
   if (!rt || !info) {
     return mt_fail(MT_ERR_INVALID_ARGUMENT, "mt_runtime_device_get: %s is NULL",
                    rt ? "info" : "runtime");
   }
-  memset(info, 0, sizeof(*info));
+  memset(info, 0, bytes);
   if (rt->has_auto) {
     mt_order_at(rt, 0); /* so that selected tells what auto takes */
   }
@@ -315,7 +320,8 @@ mt_status mt_runtime_device_get(mt_runtime *rt, size_t index, mt_device_info *in
     const mt_backend *backend = backend_at_rank(rt, rank);
     found = skip < backend->device_count;
     if (found) {
-      fill_device(rt, backend, (uint32_t)skip, info);
+      fill_device(rt, backend, (uint32_t)skip, &known);
+      mt_fill_sized(info, bytes, &known, sizeof(known));
     }
     skip -= found ? 0 : backend->device_count;
   }

@@ -3,8 +3,10 @@
  * as many rows as ops in use times backends. */
 #include "../error.h"
 #include "../ops/op.h"
+#include "../sized.h"
 #include "hal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,24 +97,30 @@ size_t mt_runtime_stats_count(mt_runtime *rt) {
   return count;
 }
 
-mt_status mt_runtime_stats_get(mt_runtime *rt, size_t index, mt_op_stats *stats) {
+static void describe_row(const stats_row *row, mt_op_stats *out) {
+  *out = (mt_op_stats){.op = mt_op_at(row->op)->name,
+                       .backend = row->backend,
+                       .calls = row->calls,
+                       .relayouts = row->relayouts,
+                       .decodes = row->decodes,
+                       .fallbacks = row->fallbacks};
+  snprintf(out->reason, sizeof(out->reason), "%s", row->reason ? row->reason : "");
+}
+
+mt_status mt_runtime_stats_get_sized(mt_runtime *rt, size_t index, mt_op_stats *stats,
+                                     size_t bytes) {
+  mt_op_stats known;
   if (!rt || !stats) {
     return mt_fail(MT_ERR_INVALID_ARGUMENT, "mt_runtime_stats_get: %s is NULL",
                    rt ? "stats" : "runtime");
   }
-  memset(stats, 0, sizeof(*stats));
+  memset(stats, 0, bytes);
   mt_status status = MT_OK;
   pthread_mutex_lock(&rt->stats->lock);
   size_t count = rt->stats->count;
   if (index < count) {
-    const stats_row *row = &rt->stats->rows[index];
-    *stats = (mt_op_stats){mt_op_at(row->op)->name,
-                           row->backend,
-                           row->calls,
-                           row->relayouts,
-                           row->decodes,
-                           row->fallbacks,
-                           row->reason ? row->reason : ""};
+    describe_row(&rt->stats->rows[index], &known);
+    mt_fill_sized(stats, bytes, &known, sizeof(known));
   } else {
     status = mt_fail(MT_ERR_NOT_FOUND, "mt_runtime_stats_get: row %zu of %zu", index, count);
   }

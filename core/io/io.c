@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* io.c - archives of any type: opening, asking, reading, checking. */
+#include "../sized.h"
 #include "io/archive.h"
 
 #include "error.h"
@@ -203,20 +204,24 @@ static mt_status get_entry(const char *function, const mt_archive *archive, size
   return MT_OK;
 }
 
-mt_status mt_archive_entry_at(const mt_archive *archive, size_t index, mt_archive_entry *entry) {
+mt_status mt_archive_entry_at_sized(const mt_archive *archive, size_t index,
+                                    mt_archive_entry *entry, size_t bytes) {
   const mt_io_entry *e = NULL;
   if (entry) {
-    memset(entry, 0, sizeof(*entry));
+    memset(entry, 0, bytes);
   }
   MT_TRY(get_entry("mt_archive_entry_at", archive, index, entry, &e));
-  entry->name = e->name;
-  entry->dtype = e->dtype;
-  entry->format = e->format;
-  entry->rank = e->rank;
-  entry->shape = e->shape;
-  entry->offset = e->offset;
-  entry->bytes = e->bytes;
-  entry->stored_as = e->stored;
+  mt_archive_entry known = {
+      .name = e->name,
+      .dtype = e->dtype,
+      .format = e->format,
+      .rank = e->rank,
+      .shape = e->shape,
+      .offset = e->offset,
+      .bytes = e->bytes,
+      .stored_as = e->stored,
+  };
+  mt_fill_sized(entry, bytes, &known, sizeof(known));
   return MT_OK;
 }
 

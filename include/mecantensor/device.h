@@ -42,7 +42,12 @@ typedef struct mt_device_info {
 
 MT_API size_t mt_runtime_device_count(mt_runtime *runtime);
 /* MT_ERR_NOT_FOUND past the end. */
-MT_API mt_status mt_runtime_device_get(mt_runtime *runtime, size_t index, mt_device_info *info);
+MT_API mt_status mt_runtime_device_get_sized(mt_runtime *runtime, size_t index,
+                                             mt_device_info *info, size_t bytes);
+static inline mt_status mt_runtime_device_get(mt_runtime *runtime, size_t index,
+                                              mt_device_info *info) {
+  return mt_runtime_device_get_sized(runtime, index, info, sizeof(*info));
+}
 
 /* "cpu", "gpu", ... Static. */
 MT_API const char *mt_device_kind_name(mt_device_kind kind);

@@ -60,8 +60,12 @@ typedef struct mt_archive_entry {
 } mt_archive_entry;
 
 /* In order of the file; pointers owned by the archive. NOT_FOUND past the end. */
-MT_API mt_status mt_archive_entry_at(const mt_archive *archive, size_t index,
-                                     mt_archive_entry *entry);
+MT_API mt_status mt_archive_entry_at_sized(const mt_archive *archive, size_t index,
+                                           mt_archive_entry *entry, size_t bytes);
+static inline mt_status mt_archive_entry_at(const mt_archive *archive, size_t index,
+                                            mt_archive_entry *entry) {
+  return mt_archive_entry_at_sized(archive, index, entry, sizeof(*entry));
+}
 
 /* Number of the tensor called name; NOT_FOUND names close or all names. */
 MT_API mt_status mt_archive_find(const mt_archive *archive, const char *name, size_t *index);

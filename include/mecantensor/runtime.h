@@ -115,8 +115,12 @@ MT_API mt_status mt_runtime_probe_all(mt_runtime *runtime);
 MT_API size_t mt_runtime_probe_count(const mt_runtime *runtime);
 /* Fills *record; its strings are owned by the runtime and live as long as it does.
  * MT_ERR_NOT_FOUND past the end. Sorted as searched. */
-MT_API mt_status mt_runtime_probe_get(const mt_runtime *runtime, size_t index,
-                                      mt_probe_record *record);
+MT_API mt_status mt_runtime_probe_get_sized(const mt_runtime *runtime, size_t index,
+                                            mt_probe_record *record, size_t bytes);
+static inline mt_status mt_runtime_probe_get(const mt_runtime *runtime, size_t index,
+                                             mt_probe_record *record) {
+  return mt_runtime_probe_get_sized(runtime, index, record, sizeof(*record));
+}
 
 /* "stage" as a word: "security", ..., "ready". Static. */
 MT_API const char *mt_probe_stage_name(mt_probe_stage stage);
@@ -129,13 +133,18 @@ typedef struct mt_op_stats {
   uint64_t relayouts; /* operands copied to contiguous layout first */
   uint64_t decodes;   /* block operands decoded by the core first */
   uint64_t fallbacks; /* of the calls: those that an earlier backend in the order refused */
-  const char *reason; /* of the last refusal; "" when none */
+  char reason[512];   /* of the last refusal; "" when none */
 } mt_op_stats;
 
 /* One row for each (op, backend) that was used. MT_ERR_NOT_FOUND past the end. The
- * strings live as long as the runtime (reason: until the next refusal). */
+ * pointers live as long as the runtime. */
 MT_API size_t mt_runtime_stats_count(mt_runtime *runtime);
-MT_API mt_status mt_runtime_stats_get(mt_runtime *runtime, size_t index, mt_op_stats *stats);
+MT_API mt_status mt_runtime_stats_get_sized(mt_runtime *runtime, size_t index, mt_op_stats *stats,
+                                            size_t bytes);
+static inline mt_status mt_runtime_stats_get(mt_runtime *runtime, size_t index,
+                                             mt_op_stats *stats) {
+  return mt_runtime_stats_get_sized(runtime, index, stats, sizeof(*stats));
+}
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,10 @@
  * expected. Outputs are left as "nothing": pointers NULL, numbers 0 (the tensor
  * outputs of ops.h are left as they were). The library never aborts, exits or
  * asserts on what a caller passes.
+ *
+ * Structs that the library fills in may grow at their end. The size that a program was
+ * built with travels with the call: NAME(...) is an inline around NAME_sized(..., bytes),
+ * which writes no more than that, and zeros what it does not know.
  */
 #ifndef MECANTENSOR_STATUS_H
 #define MECANTENSOR_STATUS_H

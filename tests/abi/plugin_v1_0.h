@@ -68,8 +68,10 @@ extern "C" {
 #define MT_ABI_ERR_NOT_FOUND 4 /* no driver, no such device */
 #define MT_ABI_ERR_IO 5
 #define MT_ABI_ERR_CORRUPT 6
-#define MT_ABI_ERR_BACKEND 7     /* the driver or device reported a failure */
-#define MT_ABI_ERR_DEVICE_LOST 8 /* sticky: the device is not used again */
+#define MT_ABI_ERR_BACKEND 7 /* the driver or device reported a failure */
+/* Sticky, from any entry: given work touches no host memory from then on, and only free,
+ * destroy, close and shutdown entries are called for this device. */
+#define MT_ABI_ERR_DEVICE_LOST 8
 #define MT_ABI_ERR_TIMEOUT 10
 
 /* ---- element types; the numbers equal those of mt_dtype ----------------------------- */
@@ -239,8 +241,8 @@ typedef struct mt_device_info_v1 {
   uint64_t flags;
   uint64_t memory_bytes;     /* total device memory; 0 unknown or host memory */
   uint64_t max_buffer_bytes; /* largest single buffer; 0 no limit known */
-  uint32_t buffer_alignment; /* operand byte offsets are multiples of it on request (see
-                                relayout); 0 or 1: any */
+  uint32_t buffer_alignment; /* of operand byte offsets: others are relaid out by the host
+                                without being asked; 0 or 1: any. Not for HOST_POINTERS */
   uint32_t pci_domain, pci_bus, pci_device, pci_function; /* valid with has_pci */
   uint32_t has_pci;
   uint8_t uuid[16]; /* all zero: none */
@@ -319,6 +321,8 @@ typedef struct mt_support_v1 {
 } mt_support_v1;
 
 /* ---- the plugin --------------------------------------------------------------------- */
+/* Cores of minor 0 never call copy, fill, buffer_import, buffer_map, buffer_unmap,
+ * queue_wait_queue and get_interface; later ones may. */
 /* Thread safety: entries that take a queue are called by one thread at a time per
  * queue; different queues at once. queue_query, queue_wait and all entries that take no
  * queue may be called at any time from any thread, except that the host never frees,
@@ -344,8 +348,9 @@ typedef struct mt_plugin_v1 {
   void (*device_close)(void *device); /* queues destroyed, buffers and plans freed */
 
   /* -- queues. Commands of one queue take effect in the order they were given. Each
-   * gets a point: numbers that rise, from 1. Host memory passed to upload or
-   * download stays valid until the point is reached; so do buffers and plans. A
+   * gets a point, of a synchronous device too: numbers that rise, from 1 (one that does not
+   * loses the device). Host memory passed to upload, download or execute (operand data)
+   * stays valid until the point is reached; so do buffers and plans. A
    * command that fails late is reported by query and wait, with its message, from
    * then on: the queue is lost, and touches no host memory any more. */
   int32_t (*queue_create)(void *device, void **queue, mt_message_v1 *msg);
@@ -362,7 +367,8 @@ typedef struct mt_plugin_v1 {
                      mt_message_v1 *msg);
 
   /* -- optional pair: compile, choose, pack. The host keeps the plan and passes it to
-   * each execute of an op with the same description. */
+   * each execute of an op with the same description: on several queues at once where a
+   * device has several, so it holds nothing that execute writes to. */
   int32_t (*prepare)(void *device, const mt_op_v1 *op, void **plan, mt_message_v1 *msg);
   void (*plan_free)(void *device, void *plan);
 

@@ -268,7 +268,35 @@ START_TEST(test_from_threads) {
 }
 END_TEST
 
-TEST_MAIN(runtime, test_create_and_release, test_options_sizes, test_grammar, test_bad_syntax,
-          test_not_found, test_init_fails, test_variable, test_auto_without_plugins,
-          test_auto_skips_what_fails, test_fails_to_open, test_devices, test_probe_records,
-          test_several_at_once, test_from_threads)
+/* A program built with shorter structs, and one built with longer ones. */
+START_TEST(test_structs_of_other_sizes) {
+  struct {
+    mt_op_stats stats;
+    uint64_t later;
+  } longer;
+  unsigned char shorter[sizeof(const char *) + 1];
+  mt_runtime_options options = MT_RUNTIME_OPTIONS_INIT;
+  mt_runtime *rt = NULL;
+  options.backend = "reference";
+  ck_ok(mt_runtime_create(&options, &rt));
+  mt_tensor *x = NULL, *y = NULL;
+  ck_ok(mt_tensor_create(MT_F32, 0, NULL, &x));
+  ck_ok(mt_relu(rt, x, &y));
+  memset(&longer, 0xff, sizeof(longer));
+  ck_ok(mt_runtime_stats_get_sized(rt, 0, &longer.stats, sizeof(longer)));
+  ck_assert_str_eq(longer.stats.op, "relu");
+  ck_assert_uint_eq(longer.later, 0);
+  memset(shorter, 0xff, sizeof(shorter));
+  ck_ok(mt_runtime_stats_get_sized(rt, 0, (mt_op_stats *)(void *)shorter, sizeof(const char *)));
+  ck_assert_int_eq(memcmp(shorter, &longer.stats.op, sizeof(const char *)), 0);
+  ck_assert_uint_eq(shorter[sizeof(const char *)], 0xff);
+  mt_tensor_release(&x);
+  mt_tensor_release(&y);
+  mt_runtime_release(&rt);
+}
+END_TEST
+
+TEST_MAIN(runtime, test_structs_of_other_sizes, test_create_and_release, test_options_sizes,
+          test_grammar, test_bad_syntax, test_not_found, test_init_fails, test_variable,
+          test_auto_without_plugins, test_auto_skips_what_fails, test_fails_to_open, test_devices,
+          test_probe_records, test_several_at_once, test_from_threads)
