@@ -40,6 +40,7 @@ show() {
 mecantensor=$build/prefix/bin/mecantensor
 export LD_LIBRARY_PATH=$prefix/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 printf '\n$ cd "%s"\n$ export LD_LIBRARY_PATH="%s/lib"\n' "$PWD" "$prefix"
+printf '$ export PKG_CONFIG_PATH="%s/lib/pkgconfig"  # to build programs\n' "$prefix"
 show "$mecantensor" devices
 show "$mecantensor" demo -o output.mt
 show "$mecantensor" info output.mt

@@ -92,7 +92,8 @@ MT_API mt_status mt_scale(mt_runtime *rt, mt_tensor *x, double factor, mt_tensor
  * formats with the block axis last (else MT_ERR_UNSUPPORTED). */
 MT_API mt_status mt_copy(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
 
-/* One more reference to x when it is contiguous, else mt_copy(). Does not take *out. */
+/* One more reference to x when it is contiguous, else mt_copy(). *out is overwritten: it is only an
+ * output. */
 MT_API mt_status mt_contiguous(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
 
 /* To another dtype (not MT_BLOCK). Float to int truncates toward zero and saturates;
@@ -100,7 +101,7 @@ MT_API mt_status mt_contiguous(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
 MT_API mt_status mt_cast(mt_runtime *rt, mt_tensor *x, mt_dtype dtype, mt_tensor **out);
 
 /* f32 to a block format, blocks along the last axis; on the host. NaN and infinity
- * are MT_ERR_INVALID_ARGUMENT. Does not take *out. */
+ * are MT_ERR_INVALID_ARGUMENT. *out is overwritten: it is only an output. */
 MT_API mt_status mt_quantize(mt_runtime *rt, mt_tensor *x, const mt_format *format,
                              mt_tensor **out);
 

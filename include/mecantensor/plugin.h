@@ -285,7 +285,7 @@ typedef struct mt_attr_v1 {
   } value;
 } mt_attr_v1;
 
-/* docs/plugin-abi.md lists every op with its inputs, outputs and attributes. */
+/* docs/ops-abi.md lists every op with its inputs, outputs and attributes. */
 typedef struct mt_op_v1 {
   uint32_t struct_size;
   int32_t op; /* interned name and version */
