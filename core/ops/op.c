@@ -16,9 +16,9 @@ static const mt_op_def *const ops[] = {
 enum { OP_COUNT = sizeof(ops) / sizeof(ops[0]) };
 
 static const char *const attr_names[MT_ATTR_COUNT] = {
-    [MT_ATTR_ALPHA] = "alpha",       [MT_ATTR_BETA] = "beta", [MT_ATTR_ACTIVATION] = "activation",
-    [MT_ATTR_FACTOR] = "factor",     [MT_ATTR_AXIS] = "axis", [MT_ATTR_AXES] = "axes",
-    [MT_ATTR_KEEPDIMS] = "keepdims",
+#define MT_ATTR(key, name) [MT_ATTR_##key] = name,
+#include "attrs.def"
+#undef MT_ATTR
 };
 
 /* ---- tables ------------------------------------------------------------------------- */

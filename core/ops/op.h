@@ -14,20 +14,16 @@
 #include <mecantensor/ops.h>
 #include <mecantensor/plugin.h>
 
-/* Attribute keys by number; their names are in op.c and docs/plugin-abi.md. Append only. */
+/* Attribute keys by number. */
 typedef enum mt_attr_key {
   MT_ATTR_NONE = 0,
-  MT_ATTR_ALPHA,      /* f64 */
-  MT_ATTR_BETA,       /* f64 */
-  MT_ATTR_ACTIVATION, /* i64: mt_activation */
-  MT_ATTR_FACTOR,     /* f64 */
-  MT_ATTR_AXIS,       /* i64, 0 .. rank-1 */
-  MT_ATTR_AXES,       /* i64 list, rising, 0 .. rank-1 */
-  MT_ATTR_KEEPDIMS,   /* i64: 0 or 1 */
+#define MT_ATTR(key, name) MT_ATTR_##key,
+#include "attrs.def"
+#undef MT_ATTR
   MT_ATTR_COUNT
 } mt_attr_key;
 
-enum { MT_OP_MAX_ATTRS = 8, MT_OP_MAX_INPUTS_ABI = 64 };
+enum { MT_OP_MAX_ATTRS = 16, MT_OP_MAX_INPUTS_ABI = 64 };
 
 /* An operand as the reference kernel sees it: host memory. */
 typedef struct mt_view {

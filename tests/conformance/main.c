@@ -18,10 +18,6 @@
 
 enum { MAX_DTYPES = 16, REPORTS = 5, MAX_DEVICES = 64 };
 
-static const conf_family *const families[] = {&conf_matmul, &conf_elementwise, &conf_moving,
-                                              &conf_reductions};
-enum { FAMILIES = sizeof(families) / sizeof(families[0]) };
-
 typedef struct settings {
   const char *backend; /* NULL: all */
   const char *op;      /* glob */
@@ -125,9 +121,9 @@ static bool run_device(const settings *s, mt_runtime *reference, mt_runtime *bac
                        const char *label, totals *t) {
   conf c = {.reference = reference, .backend = backend, .label = label};
   char rest[96];
-  for (int f = 0; f < FAMILIES; f++) {
-    for (size_t i = 0; i < families[f]->count; i++) {
-      const conf_op *op = &families[f]->ops[i];
+  for (size_t f = 0; f < conf_family_count; f++) {
+    for (size_t i = 0; i < conf_families[f]->count; i++) {
+      const conf_op *op = &conf_families[f]->ops[i];
       conf_cell cells[MAX_DTYPES] = {{0}};
       if (fnmatch(s->op, op->name, 0) != 0) {
         continue;

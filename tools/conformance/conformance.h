@@ -136,7 +136,12 @@ typedef struct conf_family {
   size_t count;
 } conf_family;
 
-extern const conf_family conf_elementwise, conf_matmul, conf_moving, conf_reductions;
+#define CONF_FAMILY(symbol) extern const conf_family symbol;
+#include "families.def"
+#undef CONF_FAMILY
+
+extern const conf_family *const conf_families[];
+extern const size_t conf_family_count;
 
 /* The reference against results written out by hand; returns the number of failures and
  * prints each as a TAP comment. */
