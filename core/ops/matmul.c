@@ -227,19 +227,9 @@ static void operands_release(operands *o) {
 
 /* ---- validation --------------------------------------------------------------------- */
 
-/* A caller that was built with an older, shorter struct gets the defaults for the rest. */
 static mt_status read_options(const mt_matmul_options *given, mt_matmul_options *options) {
   *options = (mt_matmul_options)MT_MATMUL_OPTIONS_INIT;
-  if (!given) {
-    return MT_OK;
-  }
-  size_t size = given->struct_size;
-  if (size < sizeof(size)) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT,
-                   "matmul: options.struct_size %zu: expected %zu (MT_MATMUL_OPTIONS_INIT sets it)",
-                   size, sizeof(*options));
-  }
-  memcpy(options, given, size < sizeof(*options) ? size : sizeof(*options));
+  MT_TRY(mt_op_options("matmul", given, options, sizeof(*options)));
   if (options->activation < MT_ACT_NONE || options->activation > MT_ACT_SILU) {
     return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: activation %d: expected 0 .. %d",
                    (int)options->activation, (int)MT_ACT_SILU);

@@ -105,6 +105,21 @@ mt_status mt_op_require(const char *op, const char *name, const void *pointer) {
   return pointer ? MT_OK : mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: %s is NULL", op, name);
 }
 
+mt_status mt_op_options(const char *op, const void *given, void *options, size_t size) {
+  size_t given_size;
+  if (!given) {
+    return MT_OK;
+  }
+  memcpy(&given_size, given, sizeof(given_size));
+  if (given_size < sizeof(given_size)) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT,
+                   "%s: options.struct_size %zu: expected %zu (the *_OPTIONS_INIT macro sets it)",
+                   op, given_size, size);
+  }
+  memcpy(options, given, given_size < size ? given_size : size);
+  return MT_OK;
+}
+
 static bool same_shape(const mt_tensor *tensor, int rank, const int64_t *shape) {
   return tensor->rank == rank &&
          (rank == 0 || memcmp(tensor->shape, shape, (size_t)rank * sizeof(*shape)) == 0);

@@ -82,6 +82,11 @@ int64_t mt_ref_i64(const mt_ref_call *call, mt_attr_key key, int64_t otherwise);
 /* "add: rt is NULL", "add: a is NULL", "add: out is NULL". */
 mt_status mt_op_require(const char *op, const char *name, const void *pointer);
 
+/* Options of a call, over the defaults in *options (size bytes). Both start with struct_size.
+ * given: NULL, or the caller's; one that was built with an older, shorter struct gets
+ * the defaults for the rest. */
+mt_status mt_op_options(const char *op, const void *given, void *options, size_t size);
+
 /* *dst: *out when given (checked against dtype and shape, not repeating, writable), else
  * a new tensor. */
 mt_status mt_op_output(const char *op, mt_tensor **out, mt_dtype dtype, int rank,

@@ -5,7 +5,7 @@
  *   cc $(pkg-config --cflags mecantensor) prog.c $(pkg-config --libs mecantensor)
  *
  * The headers are the manual: status.h (errors), dtype.h, tensor.h, quant.h (block
- * formats), runtime.h and device.h (backends), ops.h, io.h (files).
+ * formats), runtime.h and device.h (backends), ops.h and nn.h (operations), io.h (files).
  * plugin.h is for those who write a backend.
  */
 #ifndef MECANTENSOR_H
@@ -14,6 +14,7 @@
 #include <mecantensor/device.h>
 #include <mecantensor/dtype.h>
 #include <mecantensor/io.h>
+#include <mecantensor/nn.h>
 #include <mecantensor/ops.h>
 #include <mecantensor/quant.h>
 #include <mecantensor/runtime.h>
