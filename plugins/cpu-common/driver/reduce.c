@@ -51,7 +51,6 @@ static bool describe(const cpu_plugin *plugin, const mt_op_v1 *op, reduction *r)
 }
 
 typedef struct reduce_job {
-  const cpu_reduce_kernels *kernels;
   const reduction *r;
   int kind;
   char *out;
@@ -86,7 +85,7 @@ static double reduce_piece(const reduce_job *job, const float *in, int64_t piece
   int64_t from = piece % job->pieces * PIECE;
   int64_t n = cpu_min(PIECE, row - from);
   const float *x = in + offset[0] + from;
-  return job->kind == CPU_MAX_OF ? (double)job->kernels->max(n, x) : job->kernels->sum(n, x);
+  return job->kind == CPU_MAX_OF ? (double)vec_max(n, x) : vec_sum(n, x);
 }
 
 static int64_t pieces_of_all(const reduce_job *job) {
@@ -158,9 +157,9 @@ static void reduce_columns(void *arg, uint32_t task) {
       cpu_nest_offsets(reduced, 1, i / rows, at);
       const float *x = (const float *)job->in + offset[1] + from + at[0];
       if (job->kind == CPU_MAX_OF) {
-        job->kernels->max_rows(rows, n, x, row, highest);
+        vec_max_rows(rows, n, x, row, highest);
       } else {
-        job->kernels->sum_rows(rows, n, x, row, sums);
+        vec_sum_rows(rows, n, x, row, sums);
       }
     }
     cpu_any_f32 *out = (cpu_any_f32 *)job->out + offset[0] + from * kept->stride[inner][0];
@@ -227,11 +226,7 @@ int32_t cpu_reduce_run(cpu_queue *queue, int kind, const void *plan, const mt_op
   if (results == 0) {
     return MT_ABI_OK;
   }
-  reduce_job job = {.kernels = &plugin->kernels->reduce,
-                    .r = &r,
-                    .kind = kind,
-                    .out = cpu_out(op)->data,
-                    .in = cpu_in(op, 0)->data};
+  reduce_job job = {.r = &r, .kind = kind, .out = cpu_out(op)->data, .in = cpu_in(op, 0)->data};
   if (r.along || r.count == 0) {
     return run_along(queue, &job, results, msg);
   }
@@ -246,7 +241,6 @@ int32_t cpu_reduce_run(cpu_queue *queue, int kind, const void *plan, const mt_op
 
 /* ---- softmax ---- */
 typedef struct softmax_job {
-  const cpu_reduce_kernels *kernels;
   cpu_nest lines; /* operands: out, in; all axes but the one */
   int64_t n, out_step, in_step;
   bool columns; /* the innermost of the others is adjacent, the one is not */
@@ -307,12 +301,12 @@ static void softmax_lines(void *arg, uint32_t task) {
     float *y = (float *)job->out + offset[0];
     const float *x = (const float *)job->in + offset[1];
     if (!job->columns) {
-      job->kernels->softmax(job->n, x, y);
+      vec_softmax(job->n, x, y);
       continue;
     }
     int64_t from = unit % job->pieces * SOFTMAX_COLUMNS;
     int64_t wide = cpu_min(SOFTMAX_COLUMNS, job->lines.extent[job->lines.rank - 1] - from);
-    job->kernels->softmax_rows(job->n, wide, x + from, job->in_step, y + from, job->out_step);
+    vec_softmax_rows(job->n, wide, x + from, job->in_step, y + from, job->out_step);
   }
 }
 
@@ -327,7 +321,6 @@ int32_t cpu_softmax_run(cpu_queue *queue, int kind, const void *plan, const mt_o
   if (lines == 0 || job.n == 0) {
     return MT_ABI_OK;
   }
-  job.kernels = &queue->plugin->kernels->reduce;
   job.out = cpu_out(op)->data;
   job.in = cpu_in(op, 0)->data;
   job.pieces = 1;

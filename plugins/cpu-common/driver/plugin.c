@@ -55,7 +55,7 @@ static int32_t plugin_init(const mt_host_v1 *host, void **out, mt_message_v1 *ms
     return MT_ABI_ERR_OUT_OF_MEMORY;
   }
   plugin->host = host;
-  plugin->kernels = &cpu_target;
+  plugin->gemm = cpu_choose_gemm(host->cpu_features);
   intern_names(plugin);
   cpu_identify(plugin->cpu_name, sizeof(plugin->cpu_name), plugin->cpu_vendor,
                sizeof(plugin->cpu_vendor));
@@ -92,7 +92,7 @@ static int32_t device_info(void *handle, uint32_t index, mt_device_info_v1 *info
   full.flags = MT_ABI_DEVICE_HOST_POINTERS | MT_ABI_DEVICE_SYNCHRONOUS | MT_ABI_DEVICE_FORK_SAFE;
   snprintf(full.name, sizeof(full.name), "%s", plugin->cpu_name);
   snprintf(full.vendor, sizeof(full.vendor), "%s", plugin->cpu_vendor);
-  snprintf(full.driver, sizeof(full.driver), "%s %s", plugin->kernels->plugin_name, PLUGIN_VERSION);
+  snprintf(full.driver, sizeof(full.driver), "%s %s", cpu_target.plugin_name, PLUGIN_VERSION);
   int32_t code = check_index(index, msg);
   if (code == MT_ABI_OK) {
     uint32_t room = info->struct_size < sizeof(full) ? info->struct_size : sizeof(full);

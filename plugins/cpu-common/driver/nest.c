@@ -234,7 +234,7 @@ static void copy_transposed(void *arg, int64_t n, char *const *data, const int64
       const char *src = data[1] + (i + j * job->src_col) * size;
       char *dst = data[0] + (i * step[0] + j) * size;
       if (size == 4) {
-        job->plugin->kernels->move.transpose_4(high, wide, src, job->src_col, dst, step[0]);
+        vec_transpose_4(high, wide, src, job->src_col, dst, step[0]);
         continue;
       }
       for (int64_t q = 0; q < wide; q++) {

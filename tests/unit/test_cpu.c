@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_cpu_avx2.c - what conformance does not ask of cpu-avx2: the accuracy that is
+ * test_cpu.c - what conformance does not ask of the CPU backends: the accuracy that is
  * documented, and the same bits on any number of threads.
  *
- * Nothing is tested where the backend cannot run (another machine, no AVX2).
+ * Each test runs once for each backend; nothing is tested where it cannot run (no AVX-512).
  */
 #include "harness.h"
 
@@ -12,9 +12,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-static mt_runtime *open_backend(void) {
+static const char *const backends[] = {"cpu-avx2", "cpu-avx512"};
+enum { BACKENDS = sizeof(backends) / sizeof(backends[0]) };
+
+static mt_runtime *open_backend(int backend) {
   mt_runtime_options options = MT_RUNTIME_OPTIONS_INIT;
-  options.backend = "cpu-avx2";
+  options.backend = backends[backend];
   mt_runtime *rt = NULL;
   mt_status status = mt_runtime_create(&options, &rt);
   if (status != MT_OK) {
@@ -95,8 +98,8 @@ static void check_value(const accuracy *a, float x, float got) {
 
 /* Floats of every sign and exponent, -0, denormals, infinities and NaN among them */
 START_TEST(test_accuracy) {
-  mt_runtime *rt = open_backend();
-  const accuracy *a = &table[_i];
+  mt_runtime *rt = open_backend(_i % BACKENDS);
+  const accuracy *a = &table[_i / BACKENDS];
   int64_t shape[1] = {LINE};
   float x[LINE], y[LINE];
   uint32_t bits = 0;
@@ -171,7 +174,7 @@ START_TEST(test_threads) {
   static const char *const counts[] = {"1", "2", "3", "8"};
   for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
     ck_assert_int_eq(setenv("MECANTENSOR_NUM_THREADS", counts[c], 1), 0);
-    mt_runtime *rt = open_backend();
+    mt_runtime *rt = open_backend(_i);
     if (!rt) {
       return;
     }
@@ -198,11 +201,11 @@ START_TEST(test_threads) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("cpu-avx2");
-  TCase *tcase = tcase_create("cpu-avx2");
+  Suite *suite = suite_create("cpu");
+  TCase *tcase = tcase_create("cpu");
   tcase_set_timeout(tcase, 120);
-  tcase_add_loop_test(tcase, test_accuracy, 0, (int)(sizeof(table) / sizeof(table[0])));
-  tcase_add_test(tcase, test_threads);
+  tcase_add_loop_test(tcase, test_accuracy, 0, BACKENDS * (int)(sizeof(table) / sizeof(table[0])));
+  tcase_add_loop_test(tcase, test_threads, 0, BACKENDS);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);
 }

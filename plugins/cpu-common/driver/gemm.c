@@ -38,13 +38,13 @@ static void choose_packing(const cpu_plugin *plugin, const cpu_matmul *p, blocki
   int64_t budget = cpu_in_place_floats(plugin);
   bool b_in_place = p->b && p->b_col == 1 && p->m <= IN_PLACE_ROWS && p->n * p->k <= budget;
   bool a_in_place = p->a_col == 1 || (p->a_row == 1 && p->m * p->k <= budget / 4) ||
-                    (p->a_row == 1 && p->n <= plugin->kernels->gemm.nr);
+                    (p->a_row == 1 && p->n <= plugin->gemm->nr);
   b->pack_b = !p->packed && !b_in_place;
   b->pack_a = !a_in_place;
 }
 
 static blocking choose_blocking(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads) {
-  const cpu_gemm_kernels *gemm = &plugin->kernels->gemm;
+  const cpu_gemm_kernels *gemm = plugin->gemm;
   const mt_host_v1 *host = plugin->host;
   int64_t l1 = host->l1d_bytes ? (int64_t)host->l1d_bytes : 32 * 1024;
   int64_t l2 = l2_bytes(plugin);
@@ -83,7 +83,7 @@ enum { DECODE_K = 128 };
 
 /* A strip of B from blocks: lines are decoded a piece at a time, then packed. */
 static void pack_blocks(const pack_job *job, int64_t j, int width, float *dst) {
-  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  const cpu_gemm_kernels *gemm = job->plugin->gemm;
   float lines[CPU_NR_MAX * DECODE_K];
   for (int64_t at = 0; at < job->depth; at += DECODE_K) {
     int64_t depth = cpu_min(DECODE_K, job->depth - at);
@@ -102,7 +102,7 @@ enum { GROUP_STRIPS = 16, GROUP_ROWS = 16 };
  * memory is read in long runs. */
 static void pack_across(const pack_job *job, int64_t from, int64_t to) {
   const cpu_matmul *p = job->p;
-  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  const cpu_gemm_kernels *gemm = job->plugin->gemm;
   for (int64_t row = 0; row < job->depth; row += GROUP_ROWS) {
     int64_t rows = cpu_min(GROUP_ROWS, job->depth - row);
     for (int64_t j = from * gemm->nr; j < to * gemm->nr; j += gemm->nr) {
@@ -116,7 +116,7 @@ static void pack_across(const pack_job *job, int64_t from, int64_t to) {
 
 static void pack_strip(const pack_job *job, int64_t strip) {
   const cpu_matmul *p = job->p;
-  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  const cpu_gemm_kernels *gemm = job->plugin->gemm;
   int64_t j = strip * gemm->nr;
   int width = (int)cpu_min(gemm->nr, job->width - j);
   float *dst = job->dst + j * job->depth;
@@ -130,7 +130,7 @@ static void pack_strip(const pack_job *job, int64_t strip) {
 
 static void pack_strips(void *arg, uint32_t task) {
   const pack_job *job = arg;
-  int64_t nr = job->plugin->kernels->gemm.nr;
+  int64_t nr = job->plugin->gemm->nr;
   int64_t strips = (job->width + nr - 1) / nr;
   int64_t strip = cpu_share(strips, task, job->tasks);
   int64_t end = cpu_share(strips, task + 1, job->tasks);
@@ -148,7 +148,7 @@ static void pack_strips(void *arg, uint32_t task) {
 static void pack_b(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads, int64_t p0,
                    int64_t depth, int64_t j0, int64_t width, float *dst) {
   pack_job job = {plugin, p, p0, depth, j0, width, dst, 1};
-  int64_t strips = (width + plugin->kernels->gemm.nr - 1) / plugin->kernels->gemm.nr;
+  int64_t strips = (width + plugin->gemm->nr - 1) / plugin->gemm->nr;
   if (threads > 1 && width * depth >= 32768) {
     job.tasks = (uint32_t)cpu_min(strips, 4 * (int64_t)threads);
   }
@@ -157,13 +157,13 @@ static void pack_b(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threa
 
 /* All of B, for all k: the blocks of kc one after the other. */
 uint64_t cpu_gemm_packed_bytes(const cpu_plugin *plugin, const cpu_matmul *p) {
-  return (uint64_t)cpu_round_up(p->n, plugin->kernels->gemm.nr) * (uint64_t)p->k * sizeof(float);
+  return (uint64_t)cpu_round_up(p->n, plugin->gemm->nr) * (uint64_t)p->k * sizeof(float);
 }
 
 void cpu_gemm_pack_b(const cpu_plugin *plugin, const cpu_matmul *p, float *packed) {
   uint32_t threads = cpu_threads(plugin);
   blocking b = choose_blocking(plugin, p, threads);
-  int64_t width = cpu_round_up(p->n, plugin->kernels->gemm.nr);
+  int64_t width = cpu_round_up(p->n, plugin->gemm->nr);
   for (int64_t p0 = 0; p0 < p->k; p0 += b.kc) {
     pack_b(plugin, p, threads, p0, cpu_min(b.kc, p->k - p0), 0, p->n, packed + p0 * width);
   }
@@ -187,7 +187,7 @@ enum { TILES_AT_ONCE = 4 }; /* rows of tiles in the temporary tile, which stays 
 
 static void run_strip(const block_job *job, cpu_gemm_strip *strip, int64_t i0, int64_t j0) {
   const cpu_matmul *p = job->p;
-  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  const cpu_gemm_kernels *gemm = job->plugin->gemm;
   if (job->direct) {
     strip->c = p->c + i0 * p->c_row + j0;
     strip->c_row = p->c_row;
@@ -213,7 +213,7 @@ static void run_strip(const block_job *job, cpu_gemm_strip *strip, int64_t i0, i
 static void run_block(const block_job *job, int64_t i0, int64_t rows, int64_t from, int64_t to,
                       float *packed_a) {
   const cpu_matmul *p = job->p;
-  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  const cpu_gemm_kernels *gemm = job->plugin->gemm;
   const float *a = p->a + i0 * p->a_row + job->p0 * p->a_col;
   cpu_gemm_strip strip = {0};
   strip.k = job->depth;
@@ -245,7 +245,7 @@ static void run_block(const block_job *job, int64_t i0, int64_t rows, int64_t fr
 static void run_items(void *arg, uint32_t task) {
   block_job *job = arg;
   const cpu_matmul *p = job->p;
-  int64_t nr = job->plugin->kernels->gemm.nr;
+  int64_t nr = job->plugin->gemm->nr;
   int64_t strips = (job->width + nr - 1) / nr;
   float *packed_a = job->packed_a + (int64_t)task * job->b->a_floats;
   for (;;) {
@@ -275,7 +275,7 @@ static void set_finish(block_job *job) {
 
 static void run_b_block(block_job *job, uint32_t threads) {
   const cpu_matmul *p = job->p;
-  int64_t nr = job->plugin->kernels->gemm.nr;
+  int64_t nr = job->plugin->gemm->nr;
   int64_t strips = (job->width + nr - 1) / nr;
   set_finish(job);
   job->row_blocks = (p->m + job->b->mc - 1) / job->b->mc;
@@ -297,7 +297,7 @@ uint64_t cpu_gemm_scratch(const cpu_plugin *plugin, const cpu_matmul *p, uint32_
 void cpu_gemm(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads, void *scratch) {
   blocking b = choose_blocking(plugin, p, threads);
   float *b_room = scratch;
-  int64_t packed_width = cpu_round_up(p->n, plugin->kernels->gemm.nr);
+  int64_t packed_width = cpu_round_up(p->n, plugin->gemm->nr);
   block_job job = {.plugin = plugin, .p = p, .b = &b, .packed_a = b_room + b.b_floats};
   for (job.j0 = 0; job.j0 < p->n; job.j0 += b.nc) {
     job.width = cpu_min(b.nc, p->n - job.j0);

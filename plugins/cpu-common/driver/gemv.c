@@ -62,14 +62,14 @@ static void sum_vector(const few_job *job, int64_t j, int64_t n, float *values) 
   for (int64_t i = 0; i < n; i++) {
     values[i] = 0.0f;
   }
-  job->plugin->kernels->gemm.gemv_rows(p->k, n, job->a, p->b + j, p->b_row, values);
+  job->plugin->gemm->gemv_rows(p->k, n, job->a, p->b + j, p->b_row, values);
 }
 
 /* Some rows: the micro-kernel on B in place, a few of its rows at a time, so that memory is
  * read in long runs. */
 static void sum_rows(const few_job *job, int64_t j, int64_t n, float *values) {
   const cpu_matmul *p = job->p;
-  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  const cpu_gemm_kernels *gemm = job->plugin->gemm;
   cpu_gemm_strip strip = {.m = p->m, .a_row = job->a_row, .a_col = 1, .b_row = p->b_row};
   strip.a_step = gemm->mr * job->a_row;
   strip.c_row = job->columns;
@@ -88,7 +88,7 @@ static void sum_rows(const few_job *job, int64_t j, int64_t n, float *values) {
 
 static void block_dots(const few_job *job, int64_t j, int64_t n, float *values) {
   const cpu_matmul *p = job->p;
-  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  const cpu_gemm_kernels *gemm = job->plugin->gemm;
   for (int64_t line = 0; line < n; line += BLOCK_LINES) {
     for (int64_t i = 0; i < p->m; i += gemm->q8_0_rows) {
       gemm->q8_0_dots((int)cpu_min(gemm->q8_0_rows, p->m - i), cpu_min(BLOCK_LINES, n - line), p->k,
@@ -100,7 +100,7 @@ static void block_dots(const few_job *job, int64_t j, int64_t n, float *values) 
 
 static void run_chunk(const few_job *job, int64_t j, int64_t n) {
   const cpu_matmul *p = job->p;
-  const cpu_gemm_kernels *gemm = &job->plugin->kernels->gemm;
+  const cpu_gemm_kernels *gemm = job->plugin->gemm;
   float values[CHUNK];
   int64_t row = job->columns;
   if (p->blocks) {

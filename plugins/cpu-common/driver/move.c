@@ -60,10 +60,11 @@ static void cast_row(void *arg, int64_t n, char *const *data, const int64_t *ste
 
 void cpu_cast_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
                       mt_support_v1 *answer) {
+  (void)plugin;
   (void)kind;
   int32_t from = cpu_in(op, 0)->dtype, to = cpu_out(op)->dtype;
   bool same = from == to && cpu_dtype_size(from) > 0;
-  if (!same && !plugin->kernels->move.cast(from, to)) {
+  if (!same && !vec_cast(from, to)) {
     cpu_no(answer, "cast from %s to %s", cpu_dtype_name(from), cpu_dtype_name(to));
     return;
   }
@@ -76,8 +77,8 @@ int32_t cpu_cast_run(cpu_queue *queue, int kind, const void *plan, const mt_op_v
   if (operand[0]->dtype == operand[1]->dtype) {
     return cpu_copy_run(queue, kind, plan, op, msg);
   }
-  cast_job job = {queue->plugin->kernels->move.cast(operand[1]->dtype, operand[0]->dtype),
-                  cpu_dtype_size(operand[1]->dtype), cpu_dtype_size(operand[0]->dtype)};
+  cast_job job = {vec_cast(operand[1]->dtype, operand[0]->dtype), cpu_dtype_size(operand[1]->dtype),
+                  cpu_dtype_size(operand[0]->dtype)};
   char *data[2] = {operand[0]->data, operand[1]->data};
   int size[2] = {job.to_size, job.from_size};
   cpu_nest nest;
@@ -169,8 +170,7 @@ static void copy_row(const gather_job *job, int64_t index, int64_t out_offset) {
   if (job->size == 0) {
     const uint8_t *blocks =
         (const uint8_t *)table->data + from / CPU_BLOCK_ELEMENTS * CPU_BLOCK_BYTES;
-    job->plugin->kernels->gemm.q8_0_decode(job->row_elements, blocks,
-                                           (float *)job->out->data + out_offset);
+    vec_q8_0_decode(job->row_elements, blocks, (float *)job->out->data + out_offset);
     return;
   }
   const cpu_nest *row = &job->row;

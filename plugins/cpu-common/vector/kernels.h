@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * kernels.h - what an instruction set provides: one table of kernels.
+ * kernels.h - what the driver calls: kernels on plain pointers, counts and element strides.
  *
- * The driver (this folder) does everything that does not depend on the instruction
- * set: packing order, blocking, threads, strides, the plugin's entries. A kernel sees
- * plain pointers, counts and element strides, has no state, and never allocates.
- * Counts are >= 1 unless a comment says otherwise; pointers need no alignment.
+ * A kernel has no state and never allocates. Counts are >= 1 unless a comment says otherwise;
+ * pointers need no alignment. Kernels written over vec.h are plain functions: each plugin
+ * has its own build of them. What a plugin chooses when it starts, by the features of the
+ * CPU, is in tables of pointers.
  */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
@@ -87,44 +87,56 @@ typedef void cpu_unary_fn(int64_t n, const float *x, float factor, float *y);
 typedef void cpu_binary_fn(int64_t n, const float *a, int a_step, const float *b, int b_step,
                            float *y);
 
-typedef struct cpu_reduce_kernels {
-  /* Sum of n adjacent floats; the error does not grow with n. */
-  double (*sum)(int64_t n, const float *x);
-  /* NaN if there is one. */
-  float (*max)(int64_t n, const float *x);
-  /* acc[j] += sum over i < rows of x[i * row + j], j < n */
-  void (*sum_rows)(int64_t rows, int64_t n, const float *x, int64_t row, double *acc);
-  /* acc[j] = max(acc[j], x[i * row + j]) over i < rows; NaN wins */
-  void (*max_rows)(int64_t rows, int64_t n, const float *x, int64_t row, float *acc);
-  /* y = exp(x - max) / sum over one line. y may be x. */
-  void (*softmax)(int64_t n, const float *x, float *y);
-  /* The same down each of n adjacent columns. */
-  void (*softmax_rows)(int64_t rows, int64_t n, const float *x, int64_t x_row, float *y,
-                       int64_t y_row);
-} cpu_reduce_kernels;
+cpu_unary_fn vec_relu, vec_gelu, vec_gelu_tanh, vec_silu, vec_sigmoid, vec_tanh, vec_exp, vec_log,
+    vec_sqrt, vec_scale;
+cpu_binary_fn vec_add, vec_sub, vec_mul, vec_div;
 
+/* ---- reduce.c ---- */
+/* Sum of n adjacent floats; the error does not grow with n. */
+double vec_sum(int64_t n, const float *x);
+/* NaN if there is one. */
+float vec_max(int64_t n, const float *x);
+/* acc[j] += sum over i < rows of x[i * row + j], j < n */
+void vec_sum_rows(int64_t rows, int64_t n, const float *x, int64_t row, double *acc);
+/* acc[j] = max(acc[j], x[i * row + j]) over i < rows; NaN wins */
+void vec_max_rows(int64_t rows, int64_t n, const float *x, int64_t row, float *acc);
+/* y = exp(x - max) / sum over one line. y may be x. */
+void vec_softmax(int64_t n, const float *x, float *y);
+/* The same down each of n adjacent columns. */
+void vec_softmax_rows(int64_t rows, int64_t n, const float *x, int64_t x_row, float *y,
+                      int64_t y_row);
+
+/* ---- cast.c ---- */
 /* n adjacent elements of one type to another */
 typedef void cpu_cast_fn(int64_t n, const void *src, void *dst);
+/* NULL: this pair of MT_ABI_DTYPE_* is not there */
+cpu_cast_fn *vec_cast(int32_t from, int32_t to);
 
-typedef struct cpu_move_kernels {
-  /* NULL: this pair of MT_ABI_DTYPE_* is not there */
-  cpu_cast_fn *(*cast)(int32_t from, int32_t to);
-  /* dst[j * dst_row + i] = src[i * src_row + j]; i < rows, j < cols; 4-byte elements */
-  void (*transpose_4)(int64_t rows, int64_t cols, const void *src, int64_t src_row, void *dst,
-                      int64_t dst_row);
-} cpu_move_kernels;
+/* ---- pack.c ---- */
+void vec_pack(int64_t k, int width, int room, const float *src, int64_t line, int64_t step,
+              float *dst);
+/* dst[j * dst_row + i] = src[i * src_row + j]; i < rows, j < cols; 4-byte elements */
+void vec_transpose_4(int64_t rows, int64_t cols, const void *src, int64_t src_row, void *dst,
+                     int64_t dst_row);
 
-typedef struct cpu_kernels {
+/* ---- gemm.c, gemv.c, q8_0.c: members of cpu_gemm_kernels ---- */
+void vec_gemm_strip(const cpu_gemm_strip *strip);
+void vec_gemv_rows(int64_t k, int64_t n, const float *x, const float *b, int64_t b_row, float *y);
+void vec_dots(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, const float *b,
+              int64_t b_row, float *y, int64_t y_row);
+enum { VEC_Q8_0_ROWS = 4 };
+void vec_q8_0_dots(int m, int64_t n, int64_t k, const float *a, int64_t a_row, const uint8_t *b,
+                   int64_t b_row_bytes, float *y, int64_t y_row);
+void vec_q8_0_decode(int64_t n, const uint8_t *src, float *dst);
+
+/* ---- the plugin that all of this is compiled into: target.c ---- */
+typedef struct cpu_target_info {
   const char *plugin_name;
   const char *description;
-  cpu_gemm_kernels gemm;
-  cpu_reduce_kernels reduce;
-  cpu_move_kernels move;
-  cpu_unary_fn *unary[CPU_UNARY_COUNT];
-  cpu_binary_fn *binary[CPU_BINARY_COUNT];
-} cpu_kernels;
+} cpu_target_info;
+extern const cpu_target_info cpu_target;
 
-/* The table of the plugin that this driver is linked into. */
-extern const cpu_kernels cpu_target;
+/* The kernels for a CPU with these MT_CPU_* features. */
+const cpu_gemm_kernels *cpu_choose_gemm(uint64_t cpu_features);
 
 #endif

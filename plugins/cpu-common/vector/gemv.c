@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gemv_avx2.c - kernels for few rows of A, which read B where it is. */
-#include "kernels_avx2.h"
-#include "simd_avx2.h"
+/* gemv.c - kernels for few rows of A, which read B where it is. */
+#include "kernels.h"
+#include "vec.h"
 
 /* y += sum of `rows` rows of b, each times its x. rows is a constant where inlined. */
-AVX2_INLINE void add_rows(int rows, int64_t n, const float *x, const float *b, int64_t b_row,
-                          float *y) {
-  __m256 factor[8];
+VEC_INLINE void add_rows(int rows, int64_t n, const float *x, const float *b, int64_t b_row,
+                         float *y) {
+  vf factor[8];
   for (int r = 0; r < rows; r++) {
-    factor[r] = _mm256_broadcast_ss(x + r);
+    factor[r] = vf_load1(x + r);
   }
   int64_t j = 0;
-  for (; j + 2 * LANES <= n; j += 2 * LANES) {
-    __m256 s0 = _mm256_loadu_ps(y + j), s1 = _mm256_loadu_ps(y + j + LANES);
+  for (; j + 2 * VF_LANES <= n; j += 2 * VF_LANES) {
+    vf s0 = vf_load(y + j), s1 = vf_load(y + j + VF_LANES);
     for (int r = 0; r < rows; r++) {
-      s0 = _mm256_fmadd_ps(factor[r], _mm256_loadu_ps(b + r * b_row + j), s0);
-      s1 = _mm256_fmadd_ps(factor[r], _mm256_loadu_ps(b + r * b_row + j + LANES), s1);
+      s0 = vf_fma(factor[r], vf_load(b + r * b_row + j), s0);
+      s1 = vf_fma(factor[r], vf_load(b + r * b_row + j + VF_LANES), s1);
     }
-    _mm256_storeu_ps(y + j, s0);
-    _mm256_storeu_ps(y + j + LANES, s1);
+    vf_store(y + j, s0);
+    vf_store(y + j + VF_LANES, s1);
   }
-  for (; j < n; j += LANES) {
-    __m256i mask = lane_mask(n - j);
-    __m256 s = _mm256_maskload_ps(y + j, mask);
+  for (; j < n; j += VF_LANES) {
+    vm mask = vm_first(n - j);
+    vf s = vf_load_m(mask, y + j);
     for (int r = 0; r < rows; r++) {
-      s = _mm256_fmadd_ps(factor[r], _mm256_maskload_ps(b + r * b_row + j, mask), s);
+      s = vf_fma(factor[r], vf_load_m(mask, b + r * b_row + j), s);
     }
-    _mm256_maskstore_ps(y + j, mask, s);
+    vf_store_m(mask, y + j, s);
   }
 }
 
-void avx2_gemv_rows(int64_t k, int64_t n, const float *x, const float *b, int64_t b_row, float *y) {
+void vec_gemv_rows(int64_t k, int64_t n, const float *x, const float *b, int64_t b_row, float *y) {
   int64_t p = 0;
   for (; p + 8 <= k; p += 8) {
     add_rows(8, n, x + p, b + p * b_row, b_row, y);
@@ -45,42 +45,42 @@ enum { DOT_ROWS = 4, DOT_COLS = 8 };
 
 /* y += a tile of rows x cols dot products, each one vector of partial sums: as many as fit in
  * the registers. Both counts are constants where this is inlined. */
-AVX2_INLINE void dot_tile(int rows, int cols, int64_t k, const float *a, int64_t a_row,
-                          const float *b, int64_t b_row, float *y, int64_t y_row) {
-  __m256 acc[DOT_ROWS][DOT_COLS];
+VEC_INLINE void dot_tile(int rows, int cols, int64_t k, const float *a, int64_t a_row,
+                         const float *b, int64_t b_row, float *y, int64_t y_row) {
+  vf acc[DOT_ROWS][DOT_COLS];
   for (int i = 0; i < rows; i++) {
     for (int j = 0; j < cols; j++) {
-      acc[i][j] = _mm256_setzero_ps();
+      acc[i][j] = vf_zero();
     }
   }
   int64_t p = 0;
-  for (; p + LANES <= k; p += LANES) {
-    __m256 x[DOT_ROWS];
+  for (; p + VF_LANES <= k; p += VF_LANES) {
+    vf x[DOT_ROWS];
     for (int i = 0; i < rows; i++) {
-      x[i] = _mm256_loadu_ps(a + i * a_row + p);
+      x[i] = vf_load(a + i * a_row + p);
     }
     for (int j = 0; j < cols; j++) {
       if (rows > 1) { /* the next tile's: few streams at a time leave memory idle */
         _mm_prefetch((const char *)(b + (j + cols) * b_row + p), _MM_HINT_T0);
       }
-      __m256 w = _mm256_loadu_ps(b + j * b_row + p);
+      vf w = vf_load(b + j * b_row + p);
       for (int i = 0; i < rows; i++) {
-        fma_into(&acc[i][j], x[i], w);
+        vf_fma_into(&acc[i][j], x[i], w);
       }
     }
   }
   if (p < k) {
-    __m256i mask = lane_mask(k - p);
+    vm mask = vm_first(k - p);
     for (int j = 0; j < cols; j++) {
-      __m256 w = _mm256_maskload_ps(b + j * b_row + p, mask);
+      vf w = vf_load_m(mask, b + j * b_row + p);
       for (int i = 0; i < rows; i++) {
-        fma_into(&acc[i][j], _mm256_maskload_ps(a + i * a_row + p, mask), w);
+        vf_fma_into(&acc[i][j], vf_load_m(mask, a + i * a_row + p), w);
       }
     }
   }
   for (int i = 0; i < rows; i++) {
     for (int j = 0; j < cols; j++) {
-      y[i * y_row + j] += horizontal_sum(acc[i][j]);
+      y[i * y_row + j] += vf_sum(acc[i][j]);
     }
   }
 }
@@ -118,8 +118,8 @@ static void dot_rows(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_
 
 enum { DOT_BLOCK = 24, DOT_DEPTH = 512 }; /* of b and of a: what stays in L1 */
 
-void avx2_dots(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, const float *b,
-               int64_t b_row, float *y, int64_t y_row) {
+void vec_dots(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, const float *b,
+              int64_t b_row, float *y, int64_t y_row) {
   int64_t depth = m == 1 ? k : DOT_DEPTH;
   for (int64_t i = 0; i < m; i++) {
     for (int64_t j = 0; j < n; j++) {

@@ -38,9 +38,9 @@ static int64_t leading_stride(const mt_operand_v1 *x, int axis) {
   return axis > x->rank ? 0 : stride_from_end(x, axis);
 }
 
-static cpu_unary_fn *activation_of(const cpu_plugin *plugin, int64_t number) {
+static cpu_unary_fn *activation_of(int64_t number) {
   static const cpu_unary kinds[ACT_COUNT] = {0, CPU_RELU, CPU_GELU, CPU_GELU_TANH, CPU_SILU};
-  return number > ACT_NONE && number < ACT_COUNT ? plugin->kernels->unary[kinds[number]] : NULL;
+  return number > ACT_NONE && number < ACT_COUNT ? cpu_unary_kernel((int)kinds[number]) : NULL;
 }
 
 /* ---- from the op to one problem and a nest of batches ---- */
@@ -80,7 +80,7 @@ static void read_operands(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_matm
   }
   p->alpha = (float)cpu_attr_f64(plugin, op, CPU_ATTR_ALPHA, 1.0);
   p->beta = (float)cpu_attr_f64(plugin, op, CPU_ATTR_BETA, 0.0);
-  p->activation = activation_of(plugin, cpu_attr_i64(plugin, op, CPU_ATTR_ACTIVATION, ACT_NONE));
+  p->activation = activation_of(cpu_attr_i64(plugin, op, CPU_ATTR_ACTIVATION, ACT_NONE));
 }
 
 /* A batch axis that is more rows of A and C, with one B for all, becomes rows. */
@@ -342,7 +342,7 @@ void cpu_matmul_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
   }
   int64_t activation = cpu_attr_i64(plugin, op, CPU_ATTR_ACTIVATION, ACT_NONE);
   if (answer->answer == MT_ABI_SUPPORT_YES && activation != ACT_NONE &&
-      !activation_of(plugin, activation)) {
+      !activation_of(activation)) {
     cpu_no(answer, "activation %lld is not known", (long long)activation);
   }
   answer->wants_prepare = answer->answer == MT_ABI_SUPPORT_YES && worth_packing(plugin, op);

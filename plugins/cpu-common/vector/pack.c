@@ -1,9 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pack_avx2.c - panels for the micro-kernel, and transposition. */
-#include "kernels_avx2.h"
-#include "simd_avx2.h"
+/*
+ * pack.c - panels for the micro-kernel, and transposition: 8x8 blocks in 256-bit vectors, which
+ * every instruction set here has.
+ */
+#include "kernels.h"
+#include "vec.h"
 
-#include <string.h>
+enum { LANES = 8 };
+
+/* The first n lanes (0 <= n; 8 and more: all). */
+VEC_INLINE __m256i lane_mask(int64_t n) {
+  int32_t count = n > LANES ? LANES : (int32_t)n;
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+VEC_INLINE void transpose_8x8(__m256 r[8]) {
+  __m256 t[8], u[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+    u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+  }
+  for (int i = 0; i < 4; i++) {
+    r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+    r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+  }
+}
 
 /* Lines are adjacent in memory: each step of k copies one row of `width`. */
 static void pack_rows(int64_t k, int width, int room, const float *src, int64_t step, float *dst) {
@@ -23,7 +50,7 @@ static void pack_rows(int64_t k, int width, int room, const float *src, int64_t 
 }
 
 /* Up to 8 lines and up to 8 elements of each, transposed into r. */
-AVX2_INLINE void load_block(int lines, int64_t count, const float *src, int64_t line, __m256 r[8]) {
+VEC_INLINE void load_block(int lines, int64_t count, const float *src, int64_t line, __m256 r[8]) {
   __m256i mask = lane_mask(count);
   for (int i = 0; i < 8; i++) {
     r[i] = i < lines ? _mm256_maskload_ps(src + i * line, mask) : _mm256_setzero_ps();
@@ -71,8 +98,8 @@ static void pack_lines(int64_t k, int width, int room, const float *src, int64_t
   }
 }
 
-void avx2_pack(int64_t k, int width, int room, const float *src, int64_t line, int64_t step,
-               float *dst) {
+void vec_pack(int64_t k, int width, int room, const float *src, int64_t line, int64_t step,
+              float *dst) {
   if (line == 1) {
     pack_rows(k, width, room, src, step, dst);
   } else if (step == 1) {
@@ -87,8 +114,8 @@ void avx2_pack(int64_t k, int width, int room, const float *src, int64_t line, i
   }
 }
 
-void avx2_transpose_4(int64_t rows, int64_t cols, const void *src, int64_t src_row, void *dst,
-                      int64_t dst_row) {
+void vec_transpose_4(int64_t rows, int64_t cols, const void *src, int64_t src_row, void *dst,
+                     int64_t dst_row) {
   const float *from = src;
   float *to = dst;
   for (int64_t i = 0; i < rows; i += LANES) {

@@ -5,6 +5,20 @@
 /* Elements that are gathered, computed and scattered at once where strides are not 1. */
 enum { BLOCK = 512 };
 
+static cpu_unary_fn *const unary_kernels[CPU_UNARY_COUNT] = {
+    [CPU_RELU] = vec_relu,   [CPU_GELU] = vec_gelu,       [CPU_GELU_TANH] = vec_gelu_tanh,
+    [CPU_SILU] = vec_silu,   [CPU_SIGMOID] = vec_sigmoid, [CPU_TANH] = vec_tanh,
+    [CPU_EXP] = vec_exp,     [CPU_LOG] = vec_log,         [CPU_SQRT] = vec_sqrt,
+    [CPU_SCALE] = vec_scale,
+};
+
+static cpu_binary_fn *const binary_kernels[CPU_BINARY_COUNT] = {
+    [CPU_ADD] = vec_add, [CPU_SUB] = vec_sub, [CPU_MUL] = vec_mul, [CPU_DIV] = vec_div};
+
+cpu_unary_fn *cpu_unary_kernel(int kind) {
+  return unary_kernels[kind];
+}
+
 typedef struct elementwise_job {
   cpu_unary_fn *unary;
   cpu_binary_fn *binary;
@@ -105,7 +119,7 @@ int32_t cpu_unary_run(cpu_queue *queue, int kind, const void *plan, const mt_op_
   (void)msg;
   const cpu_plugin *plugin = queue->plugin;
   bool light = kind == CPU_RELU || kind == CPU_SCALE || kind == CPU_SQRT;
-  elementwise_job job = {plugin->kernels->unary[kind], NULL,
+  elementwise_job job = {cpu_unary_kernel(kind), NULL,
                          (float)cpu_attr_f64(plugin, op, CPU_ATTR_FACTOR, 1.0)};
   run(plugin, op, &job, light ? 65536.0 : 8192.0);
   return MT_ABI_OK;
@@ -115,7 +129,7 @@ int32_t cpu_binary_run(cpu_queue *queue, int kind, const void *plan, const mt_op
                        mt_message_v1 *msg) {
   (void)plan;
   (void)msg;
-  elementwise_job job = {NULL, queue->plugin->kernels->binary[kind], 0.0f};
+  elementwise_job job = {NULL, binary_kernels[kind], 0.0f};
   run(queue->plugin, op, &job, 65536.0);
   return MT_ABI_OK;
 }

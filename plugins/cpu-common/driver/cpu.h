@@ -9,7 +9,7 @@
 #ifndef CPU_H
 #define CPU_H
 
-#include "kernels.h"
+#include "../vector/kernels.h"
 #include <mecantensor/plugin.h>
 #include <stddef.h>
 
@@ -30,9 +30,9 @@ typedef enum cpu_attr {
 enum { CPU_OP_MAX = 40 };
 
 typedef struct cpu_plugin {
-  const mt_host_v1 *host; /* valid until shutdown */
-  const cpu_kernels *kernels;
-  int32_t op_id[CPU_OP_MAX]; /* as interned, in the order of cpu_ops */
+  const mt_host_v1 *host;       /* valid until shutdown */
+  const cpu_gemm_kernels *gemm; /* those that suit this CPU */
+  int32_t op_id[CPU_OP_MAX];    /* as interned, in the order of cpu_ops */
   int32_t attr_id[CPU_ATTR_COUNT];
   int32_t q8_0; /* as interned; 0: the core does not know it */
   char cpu_name[64];
@@ -223,6 +223,9 @@ bool cpu_few_rows(const cpu_plugin *plugin, const cpu_matmul *p);
 uint64_t cpu_few_rows_scratch(const cpu_matmul *p);
 void cpu_few_rows_run(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads,
                       void *scratch);
+
+/* ---- elementwise.c ---- */
+cpu_unary_fn *cpu_unary_kernel(int kind); /* cpu_unary */
 
 /* ---- the other ops -------------------------------------------------------------------------- */
 #define CPU_DECLARE_OP(name)                                                                       \

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/* reduce.c - sums, maxima and softmax. */
+#include "kernels.h"
+#include "vmath.h"
+
+/* Floats are added in four vectors over so many elements, then in double. */
+enum { SUM_BLOCK = 512, SUM_ROWS = 32 };
+
+double vec_sum(int64_t n, const float *x) {
+  vd total = vd_zero();
+  while (n >= 4 * VF_LANES) {
+    int64_t count = (n < SUM_BLOCK ? n : SUM_BLOCK) / (4 * VF_LANES) * (4 * VF_LANES);
+    vf s[4];
+    for (int v = 0; v < 4; v++) {
+      s[v] = vf_load(x + v * VF_LANES);
+    }
+    for (int64_t i = 4 * VF_LANES; i < count; i += 4 * VF_LANES) {
+      for (int v = 0; v < 4; v++) {
+        s[v] = vf_add(s[v], vf_load(x + i + v * VF_LANES));
+      }
+    }
+    s[0] = vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3]));
+    total = vd_add(total, vd_widen_sum(s[0]));
+    x += count;
+    n -= count;
+  }
+  for (; n > 0; n -= VF_LANES, x += VF_LANES) {
+    total = vd_add(total, vd_widen_sum(vf_load_m(vm_first(n), x)));
+  }
+  return vd_sum(total);
+}
+
+typedef struct maximum {
+  vf value;
+  vm nan; /* lanes that saw one */
+} maximum;
+
+VEC_INLINE void max_step(maximum *m, vf x) {
+  m->value = vf_max(m->value, x);
+  m->nan = vm_or(m->nan, vf_is_nan(x));
+}
+
+static float max_of_lanes(maximum m) {
+  return vm_any(m.nan) ? __builtin_nanf("") : vf_largest(m.value);
+}
+
+float vec_max(int64_t n, const float *x) {
+  const vf lowest = vf_set(-__builtin_inff());
+  maximum m[4];
+  for (int v = 0; v < 4; v++) {
+    m[v].value = lowest;
+    m[v].nan = vm_none();
+  }
+  for (; n >= 4 * VF_LANES; n -= 4 * VF_LANES, x += 4 * VF_LANES) {
+    for (int v = 0; v < 4; v++) {
+      max_step(&m[v], vf_load(x + v * VF_LANES));
+    }
+  }
+  for (; n > 0; n -= VF_LANES, x += VF_LANES) {
+    vm mask = vm_first(n);
+    max_step(&m[0], vf_select(mask, vf_load_m(mask, x), lowest));
+  }
+  for (int v = 1; v < 4; v++) {
+    m[0].value = vf_max(m[0].value, m[v].value);
+    m[0].nan = vm_or(m[0].nan, m[v].nan);
+  }
+  return max_of_lanes(m[0]);
+}
+
+static void add_widened(vf s, int64_t n, double *acc) {
+  double lanes[VF_LANES];
+  vd_store(lanes, vd_low(s));
+  vd_store(lanes + VF_LANES / 2, vd_high(s));
+  for (int64_t j = 0; j < n && j < VF_LANES; j++) {
+    acc[j] += lanes[j];
+  }
+}
+
+void vec_sum_rows(int64_t rows, int64_t n, const float *x, int64_t row, double *acc) {
+  for (int64_t i = 0; i < rows; i += SUM_ROWS) {
+    int64_t count = rows - i < SUM_ROWS ? rows - i : SUM_ROWS;
+    int64_t j = 0;
+    for (; j + 2 * VF_LANES <= n; j += 2 * VF_LANES) {
+      const float *from = x + i * row + j;
+      vf s0 = vf_load(from), s1 = vf_load(from + VF_LANES);
+      for (int64_t r = 1; r < count; r++) {
+        s0 = vf_add(s0, vf_load(from + r * row));
+        s1 = vf_add(s1, vf_load(from + r * row + VF_LANES));
+      }
+      add_widened(s0, VF_LANES, acc + j);
+      add_widened(s1, VF_LANES, acc + j + VF_LANES);
+    }
+    for (; j < n; j += VF_LANES) {
+      vm mask = vm_first(n - j);
+      vf s = vf_zero();
+      for (int64_t r = 0; r < count; r++) {
+        s = vf_add(s, vf_load_m(mask, x + (i + r) * row + j));
+      }
+      add_widened(s, n - j, acc + j);
+    }
+  }
+}
+
+void vec_max_rows(int64_t rows, int64_t n, const float *x, int64_t row, float *acc) {
+  for (int64_t j = 0; j < n; j += VF_LANES) {
+    vm mask = vm_first(n - j);
+    vf m = vf_load_m(mask, acc + j);
+    for (int64_t i = 0; i < rows; i++) {
+      m = vf_max_or_nan(m, vf_load_m(mask, x + i * row + j));
+    }
+    vf_store_m(mask, acc + j, m);
+  }
+}
+
+/* ---- softmax ---- */
+/* y = exp(x - max); the sum of all */
+static double exp_line(int64_t n, const float *x, vf max, float *y) {
+  vd total = vd_zero();
+  int64_t i = 0;
+  for (; i + VF_LANES <= n; i += VF_LANES) {
+    vf e = exp_v(vf_sub(vf_load(x + i), max));
+    vf_store(y + i, e);
+    total = vd_add(total, vd_widen_sum(e));
+  }
+  if (i < n) {
+    vm mask = vm_first(n - i);
+    vf e = exp_v(vf_sub(vf_load_m(mask, x + i), max));
+    vf_store_m(mask, y + i, e);
+    total = vd_add(total, vd_widen_sum(vf_keep(mask, e)));
+  }
+  return vd_sum(total);
+}
+
+void vec_softmax(int64_t n, const float *x, float *y) {
+  double sum = exp_line(n, x, vf_set(vec_max(n, x)), y);
+  vec_scale(n, y, (float)(1.0 / sum), y);
+}
+
+void vec_softmax_rows(int64_t rows, int64_t n, const float *x, int64_t x_row, float *y,
+                      int64_t y_row) {
+  for (int64_t j = 0; j < n; j += VF_LANES) {
+    vm mask = vm_first(n - j);
+    vf max = vf_set(-__builtin_inff());
+    for (int64_t i = 0; i < rows; i++) {
+      max = vf_max_or_nan(max, vf_load_m(mask, x + i * x_row + j));
+    }
+    vd low = vd_zero(), high = low;
+    for (int64_t i = 0; i < rows; i++) {
+      vf e = exp_v(vf_sub(vf_load_m(mask, x + i * x_row + j), max));
+      vf_store_m(mask, y + i * y_row + j, e);
+      low = vd_add(low, vd_low(e));
+      high = vd_add(high, vd_high(e));
+    }
+    const vd one = vd_set(1.0);
+    vf factor = vf_of_doubles(vd_div(one, low), vd_div(one, high));
+    for (int64_t i = 0; i < rows; i++) {
+      float *at = y + i * y_row + j;
+      vf_store_m(mask, at, vf_mul(vf_load_m(mask, at), factor));
+    }
+  }
+}
