@@ -5,10 +5,11 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: tools/install-deps.sh build|test
+usage: tools/install-deps.sh build|test|aarch64
 
-  build   what the library and the command need
-  test    that, and what tools/test.sh needs
+  build    what the library and the command need
+  test     that, and what tools/test.sh needs
+  aarch64  what tools/test-aarch64.sh needs on a machine of another kind
 
 On Debian and its relatives missing packages are installed with apt-get, by root or through
 sudo (which may want a password). Elsewhere what is missing is named, and the exit code is 1.
@@ -43,6 +44,13 @@ test_rows=(
   "binutils         command readelf      exported symbols"
   "util-linux       command setarch      ThreadSanitizer needs a plain address layout"
 )
+aarch64_rows=(
+  "pkg-config              command pkg-config            finds libraries"
+  "meson                   command meson                 build system"
+  "ninja-build             command ninja                 build system"
+  "gcc-aarch64-linux-gnu   command aarch64-linux-gnu-gcc cross compiler"
+  "qemu-user               command qemu-aarch64          runs its programs"
+)
 
 present() {
   case "$1" in
@@ -71,6 +79,7 @@ apt() {
 case "${1:-}" in
   build) rows=("${build_rows[@]}") ;;
   test) rows=("${build_rows[@]}" "${test_rows[@]}") ;;
+  aarch64) rows=("${aarch64_rows[@]}") ;;
   -h | --help)
     usage
     exit 0

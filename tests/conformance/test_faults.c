@@ -16,8 +16,9 @@ static outcome seen;
 static void run_with(const char *fault) {
   char command[1024];
   ck_assert_int_eq(setenv("MECANTENSOR_WRONG_FAULT", fault, 1), 0);
-  snprintf(command, sizeof(command), "'%s' -b wrong --op relu --seed 5 2>&1",
-           getenv("CONFORMANCE"));
+  const char *wrapper = getenv("MESON_EXE_WRAPPER"); /* an emulator */
+  snprintf(command, sizeof(command), "%s '%s' -b wrong --op relu --seed 5 2>&1",
+           wrapper ? wrapper : "", getenv("CONFORMANCE"));
   FILE *pipe = popen(command, "r");
   ck_assert_ptr_nonnull(pipe);
   size_t got = fread(seen.text, 1, sizeof(seen.text) - 1, pipe);
