@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels.h"
+
 #define VEC_INLINE static inline __attribute__((always_inline))
 
 #define VEC_REGISTERS 32
@@ -43,7 +45,7 @@ VEC_INLINE vf vf_set(float x) {
   return _mm512_set1_ps(x);
 }
 VEC_INLINE vf vf_load1(const float *p) {
-  return _mm512_set1_ps(*p);
+  return _mm512_set1_ps(*(const cpu_any_f32 *)p);
 }
 VEC_INLINE vf vf_load(const float *p) {
   return _mm512_loadu_ps(p);
