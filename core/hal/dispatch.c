@@ -14,16 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPERANDS = MT_OP_MAX_INPUTS_ABI + 1, REASON_BYTES = 256 };
+enum { MAX_OPERANDS = MT_OP_MAX_INPUTS_ABI + 1 + MT_OP_MAX_MORE, REASON_BYTES = 256 };
 
 static const char reference_label[] = "reference";
 
-/* One try at one device. The last operand is the output. */
+/* One try at one device. The outputs are the operands from `inputs` on. */
 typedef struct attempt {
   mt_runtime *rt;
   mt_device *device;
   const mt_op_call *call;
-  size_t inputs;
+  size_t inputs, operands;         /* operands: inputs and outputs */
   mt_tensor *tensor[MAX_OPERANDS]; /* NULL: absent */
   bool owned[MAX_OPERANDS];        /* made here */
   mt_operand_v1 operand[MAX_OPERANDS];
@@ -34,6 +34,10 @@ typedef struct attempt {
 } attempt;
 
 static mt_status run_on_device(attempt *a);
+
+static mt_tensor *output_of(const mt_op_call *call, size_t i) {
+  return i == 0 ? call->out : call->more[i - 1];
+}
 
 /* ---- the description that plugins see ----------------------------------------------- */
 
@@ -59,7 +63,7 @@ static void describe(attempt *a) {
       .struct_size = sizeof(a->op),
       .op = mt_op_number(call->def),
       .input_count = (uint32_t)a->inputs,
-      .output_count = 1,
+      .output_count = (uint32_t)(a->operands - a->inputs),
       .attr_count = call->attr_count,
       .operand_stride = sizeof(mt_operand_v1),
       .attr_stride = sizeof(mt_attr_v1),
@@ -67,7 +71,7 @@ static void describe(attempt *a) {
       .outputs = &a->operand[a->inputs],
       .attrs = call->attrs,
   };
-  for (size_t i = 0; i <= a->inputs; i++) {
+  for (size_t i = 0; i < a->operands; i++) {
     describe_operand(&a->operand[i], a->tensor[i]);
   }
 }
@@ -78,12 +82,12 @@ static void add_misaligned(attempt *a) {
   if (alignment <= 1 || mt_device_on_host(a->device)) {
     return;
   }
-  for (size_t i = 0; i <= a->inputs; i++) {
+  for (size_t i = 0; i < a->operands; i++) {
     if (a->tensor[i] && a->tensor[i]->byte_offset % alignment != 0) {
       if (i < a->inputs) {
         a->support.relayout_inputs |= UINT64_C(1) << i;
       } else {
-        a->support.relayout_outputs |= 1;
+        a->support.relayout_outputs |= UINT64_C(1) << (i - a->inputs);
       }
       a->support.answer = MT_ABI_SUPPORT_AFTER_RELAYOUT;
     }
@@ -122,15 +126,16 @@ static void attempt_start(attempt *a, mt_runtime *rt, mt_device *device, const m
   a->device = device;
   a->call = call;
   a->inputs = call->in_count;
+  a->operands = call->in_count + 1 + call->more_count;
   a->relayouts = a->decodes = 0;
-  for (size_t i = 0; i <= a->inputs; i++) {
-    a->tensor[i] = i < a->inputs ? call->in[i] : call->out;
+  for (size_t i = 0; i < a->operands; i++) {
+    a->tensor[i] = i < a->inputs ? call->in[i] : output_of(call, i - a->inputs);
     a->owned[i] = false;
   }
 }
 
 static void attempt_end(attempt *a) {
-  for (size_t i = 0; i <= a->inputs; i++) {
+  for (size_t i = 0; i < a->operands; i++) {
     if (a->owned[i]) {
       mt_tensor_release(&a->tensor[i]);
     }
@@ -160,22 +165,34 @@ static mt_view view_of(const mt_tensor *tensor) {
                    (char *)tensor->storage->host + tensor->byte_offset};
 }
 
+static mt_status outputs_to_host(const mt_op_call *call, mt_view *out, mt_view *more) {
+  for (size_t i = 0; i <= call->more_count; i++) {
+    MT_TRY(mt_storage_to_host(output_of(call, i)->storage, true));
+    *(i == 0 ? out : &more[i - 1]) = view_of(output_of(call, i));
+  }
+  return MT_OK;
+}
+
 static mt_status run_reference(const mt_op_call *call) {
-  mt_view on_stack[16];
+  mt_view on_stack[16], more[MT_OP_MAX_MORE];
   mt_view *in = call->in_count <= 16 ? on_stack : malloc(call->in_count * sizeof(*in));
   if (!in) {
     return mt_fail_memory(call->in_count * sizeof(*in), "operands");
   }
+  mt_ref_call ref = {.in = in,
+                     .in_count = call->in_count,
+                     .more = more,
+                     .attrs = call->attrs,
+                     .attr_count = call->attr_count};
   mt_status status = MT_OK;
   for (size_t i = 0; status == MT_OK && i < call->in_count; i++) {
     status = call->in[i] ? mt_storage_to_host(call->in[i]->storage, false) : MT_OK;
     in[i] = view_of(call->in[i]);
   }
   if (status == MT_OK) {
-    status = mt_storage_to_host(call->out->storage, true);
+    status = outputs_to_host(call, &ref.out, more);
   }
   if (status == MT_OK) {
-    mt_ref_call ref = {in, call->in_count, view_of(call->out), call->attrs, call->attr_count};
     status = call->def->reference(&ref);
   }
   if (in != on_stack) {
@@ -184,8 +201,7 @@ static mt_status run_reference(const mt_op_call *call) {
   return status;
 }
 
-/* ---- what it takes to be supported
- * ---------------------------------------------------------------- */
+/* ---- what it takes to be supported ----------------------------------------- */
 
 /* from to to, which has the same shape: on the device if it can, else on the host. */
 static mt_status copy_between(mt_runtime *rt, mt_device *device, mt_tensor *from, mt_tensor *to) {
@@ -221,16 +237,17 @@ static mt_status relayout_input(attempt *a, size_t i) {
 }
 
 /* The op writes a packed tensor, which run_attempt copies to the real output. */
-static mt_status relayout_output(attempt *a) {
+static mt_status relayout_output(attempt *a, size_t i) {
   mt_tensor *packed = NULL;
-  MT_TRY(packed_like(a->call->out, &packed));
+  mt_tensor *out = output_of(a->call, i);
+  MT_TRY(packed_like(out, &packed));
   mt_status status =
-      a->call->reads_out ? copy_between(a->rt, a->device, a->call->out, packed) : MT_OK;
+      i == 0 && a->call->reads_out ? copy_between(a->rt, a->device, out, packed) : MT_OK;
   if (status != MT_OK) {
     mt_tensor_release(&packed);
     return status;
   }
-  replace(a, a->inputs, packed);
+  replace(a, a->inputs + i, packed);
   a->relayouts++;
   return MT_OK;
 }
@@ -247,7 +264,12 @@ static mt_status relayout(attempt *a) {
       MT_TRY(relayout_input(a, i));
     }
   }
-  return outputs & 1 ? relayout_output(a) : MT_OK;
+  for (size_t i = 0; i < a->operands - a->inputs; i++) {
+    if (outputs >> i & 1) {
+      MT_TRY(relayout_output(a, i));
+    }
+  }
+  return MT_OK;
 }
 
 /* The axes in order, but the block axis last; and the way back. */
@@ -333,8 +355,7 @@ static mt_status try_decoding(attempt *a, int32_t *answer) {
   return MT_OK;
 }
 
-/* ---- running on a device
- * --------------------------------------------------------------------------- */
+/* ---- running on a device ---------------------------------------------------- */
 
 static mt_status plan_for(attempt *a, bool storage_locked, mt_plan **plan) {
   *plan = NULL;
@@ -349,10 +370,10 @@ static mt_status run_in_place(attempt *a) {
   mt_device *device = a->device;
   mt_plan *plan;
   void *queue;
-  for (size_t i = 0; i <= a->inputs; i++) {
+  for (size_t i = 0; i < a->operands; i++) {
     if (a->tensor[i]) {
       mt_storage *storage = a->tensor[i]->storage;
-      MT_TRY(mt_storage_to_host(storage, i == a->inputs));
+      MT_TRY(mt_storage_to_host(storage, i >= a->inputs));
       a->operand[i].data = (char *)storage->host + a->tensor[i]->byte_offset;
     }
   }
@@ -373,7 +394,7 @@ static mt_status run_in_place(attempt *a) {
 /* The storages of all operands, each once, by address: the order of locking. */
 static size_t collect_storages(const attempt *a, mt_storage **list) {
   size_t count = 0;
-  for (size_t i = 0; i <= a->inputs; i++) {
+  for (size_t i = 0; i < a->operands; i++) {
     mt_storage *storage = a->tensor[i] ? a->tensor[i]->storage : NULL;
     size_t at = 0;
     while (at < count && (uintptr_t)list[at] < (uintptr_t)storage) {
@@ -389,8 +410,9 @@ static size_t collect_storages(const attempt *a, mt_storage **list) {
   return count;
 }
 
-static bool is_input_storage(const attempt *a, const mt_storage *storage) {
-  for (size_t i = 0; i < a->inputs; i++) {
+/* Is the storage that of one of the operands from `first` up to `end`? */
+static bool has_storage(const attempt *a, size_t first, size_t end, const mt_storage *storage) {
+  for (size_t i = first; i < end; i++) {
     if (a->tensor[i] && a->tensor[i]->storage == storage) {
       return true;
     }
@@ -399,15 +421,15 @@ static bool is_input_storage(const attempt *a, const mt_storage *storage) {
 }
 
 static mt_status make_resident(attempt *a) {
-  const mt_tensor *out = a->tensor[a->inputs];
-  for (size_t i = 0; i <= a->inputs; i++) {
+  for (size_t i = 0; i < a->operands; i++) {
     mt_tensor *tensor = a->tensor[i];
     if (!tensor) {
       continue;
     }
     mt_storage *storage = tensor->storage;
-    bool whole = tensor == out && tensor->contiguous && !a->call->reads_out &&
-                 mt_tensor_bytes(tensor) == storage->bytes && !is_input_storage(a, storage);
+    bool whole = i >= a->inputs && tensor->contiguous && !a->call->reads_out &&
+                 mt_tensor_bytes(tensor) == storage->bytes &&
+                 !has_storage(a, 0, a->inputs, storage);
     MT_TRY(mt_storage_to_device(storage, a->device, !whole));
     if (mt_device_on_host(a->device)) {
       a->operand[i].data = (char *)storage->host + tensor->byte_offset;
@@ -444,9 +466,9 @@ static mt_status run_queued(attempt *a) {
     status = submit(a, plan, &point);
   }
   if (status == MT_OK) {
-    mt_storage *out = a->tensor[a->inputs]->storage;
     for (size_t i = 0; i < count; i++) {
-      mt_storage_mark(list[i], a->device, point, list[i] == out);
+      bool written = has_storage(a, a->inputs, a->operands, list[i]);
+      mt_storage_mark(list[i], a->device, point, written);
     }
   }
   for (size_t i = count; i-- > 0;) {
@@ -461,8 +483,7 @@ static mt_status run_on_device(attempt *a) {
   return a->device->in_place ? run_in_place(a) : run_queued(a);
 }
 
-/* ---- choosing
- * ------------------------------------------------------------------------------------------ */
+/* ---- choosing --------------------------------------------------------------- */
 
 /* Sets *refused when the device does not do this op; a->reason then says why. */
 static mt_status run_attempt(attempt *a, bool *refused) {
@@ -485,8 +506,10 @@ static mt_status run_attempt(attempt *a, bool *refused) {
     return MT_ERR_UNSUPPORTED;
   }
   MT_TRY(run_on_device(a));
-  if (a->owned[a->inputs]) {
-    return copy_between(a->rt, a->device, a->tensor[a->inputs], a->call->out);
+  for (size_t i = a->inputs; i < a->operands; i++) {
+    if (a->owned[i]) {
+      MT_TRY(copy_between(a->rt, a->device, a->tensor[i], output_of(a->call, i - a->inputs)));
+    }
   }
   return MT_OK;
 }
@@ -560,11 +583,20 @@ static bool try_device(mt_runtime *rt, mt_device *device, const mt_op_call *call
   return true;
 }
 
+static bool nothing_to_write(const mt_op_call *call) {
+  for (size_t i = 0; i <= call->more_count; i++) {
+    if (output_of(call, i)->elements > 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 mt_status mt_dispatch(mt_runtime *rt, const mt_op_call *call) {
   char refusals[768] = "";
   mt_status status, unreachable = MT_ERR_UNSUPPORTED;
   mt_device *device;
-  if (call->out->elements == 0) {
+  if (nothing_to_write(call)) {
     return MT_OK;
   }
   for (size_t i = 0; (device = mt_order_at(rt, i)) != NULL; i++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "op.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MT_OP(symbol) extern const mt_op_def symbol;
@@ -144,36 +145,72 @@ mt_status mt_op_output(const char *op, mt_tensor **out, mt_dtype dtype, int rank
   return MT_OK;
 }
 
-mt_status mt_op_check_overlap(const mt_op_call *call, bool in_place_ok) {
+static mt_status overlap(const mt_op_call *call, const char *out, const char *other, size_t number,
+                         const mt_tensor *tensor, bool same_ok) {
   char text[MT_DESCRIBE_BYTES];
+  return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: %s overlaps %s %zu, %s: expected %s",
+                 call->def->name, out, other, number,
+                 mt_tensor_describe(tensor, text, sizeof(text)),
+                 same_ok ? "the same view or other memory" : "other memory");
+}
+
+static mt_status check_inputs(const mt_op_call *call, const char *name, const mt_tensor *out,
+                              bool same_ok) {
   for (size_t i = 0; i < call->in_count; i++) {
     const mt_tensor *in = call->in[i];
-    if (!in || !mt_tensor_overlaps(in, call->out) ||
-        (in_place_ok && mt_tensor_same_view(in, call->out))) {
-      continue;
+    if (in && mt_tensor_overlaps(in, out) && !(same_ok && mt_tensor_same_view(in, out))) {
+      return overlap(call, name, "input", i, in, same_ok);
     }
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: out overlaps input %zu, %s: expected %s",
-                   call->def->name, i, mt_tensor_describe(in, text, sizeof(text)),
-                   in_place_ok ? "the same view or other memory" : "other memory");
+  }
+  return MT_OK;
+}
+
+mt_status mt_op_check_overlap(const mt_op_call *call, bool in_place_ok) {
+  MT_TRY(check_inputs(call, "out", call->out, in_place_ok));
+  for (size_t i = 0; i < call->more_count; i++) {
+    char name[24];
+    snprintf(name, sizeof(name), "output %zu", i + 1);
+    MT_TRY(check_inputs(call, name, call->more[i], false));
+    for (size_t j = 0; j <= i; j++) {
+      const mt_tensor *other = j == 0 ? call->out : call->more[j - 1];
+      if (mt_tensor_overlaps(other, call->more[i])) {
+        return overlap(call, name, "output", j, other, false);
+      }
+    }
+  }
+  return MT_OK;
+}
+
+void mt_op_drop_outputs(mt_op_call *call, mt_tensor **outs[]) {
+  for (size_t i = 0; i <= call->more_count; i++) {
+    mt_tensor **made = mt_op_out(call, i);
+    if (!*outs[i]) {
+      mt_tensor_release(made);
+    }
+  }
+}
+
+mt_status mt_op_run_many(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor **outs[]) {
+  bool given = false;
+  for (size_t i = 0; i <= call->more_count; i++) {
+    given = given || *outs[i];
+  }
+  mt_status status = given ? mt_op_check_overlap(call, in_place_ok) : MT_OK;
+  if (status == MT_OK) {
+    status = mt_dispatch(rt, call);
+  }
+  if (status != MT_OK) {
+    mt_op_drop_outputs(call, outs);
+    return status;
+  }
+  for (size_t i = 0; i <= call->more_count; i++) {
+    *outs[i] = *mt_op_out(call, i);
   }
   return MT_OK;
 }
 
 mt_status mt_op_run(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor **out) {
-  bool given = *out != NULL;
-  mt_status status = given ? mt_op_check_overlap(call, in_place_ok) : MT_OK;
-  if (status == MT_OK) {
-    status = mt_dispatch(rt, call);
-  }
-  if (given) {
-    return status;
-  }
-  if (status == MT_OK) {
-    *out = call->out;
-  } else {
-    mt_tensor_release(&call->out);
-  }
-  return status;
+  return mt_op_run_many(rt, call, in_place_ok, &out);
 }
 
 mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tensor *b, int skip,

@@ -23,7 +23,7 @@ typedef enum mt_attr_key {
   MT_ATTR_COUNT
 } mt_attr_key;
 
-enum { MT_OP_MAX_ATTRS = 16, MT_OP_MAX_INPUTS_ABI = 64 };
+enum { MT_OP_MAX_ATTRS = 16, MT_OP_MAX_INPUTS_ABI = 64, MT_OP_MAX_MORE = 3 };
 
 /* An operand as the reference kernel sees it: host memory. */
 typedef struct mt_view {
@@ -40,6 +40,7 @@ typedef struct mt_ref_call {
   const mt_view *in;
   size_t in_count;
   mt_view out;
+  const mt_view *more; /* outputs 1 .. of an op that has several */
   const mt_attr_v1 *attrs;
   uint32_t attr_count;
 } mt_ref_call;
@@ -56,7 +57,9 @@ typedef struct mt_op_call {
   const mt_op_def *def;
   mt_tensor *const *in; /* an element may be NULL: absent */
   size_t in_count;
-  mt_tensor *out;
+  mt_tensor *out;                  /* output 0 */
+  mt_tensor *more[MT_OP_MAX_MORE]; /* outputs 1 .. */
+  size_t more_count;
   bool reads_out; /* matmul with beta != 0 */
   uint32_t attr_count;
   mt_attr_v1 attrs[MT_OP_MAX_ATTRS];
@@ -96,8 +99,21 @@ mt_status mt_op_output(const char *op, mt_tensor **out, mt_dtype dtype, int rank
  * dispatches; then *out = call->out on success, else a new tensor is released. */
 mt_status mt_op_run(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor **out);
 
-/* INVALID_ARGUMENT when call->out overlaps an input; mt_op_run checks, too. */
+/* The same for an op with several outputs: outs[i] is where the caller wants output i. All of
+ * them are handed over, or none. in_place_ok is for output 0; the others may overlap neither
+ * an input nor each other. */
+mt_status mt_op_run_many(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor **outs[]);
+
+/* For calls that end before mt_op_run_many: releases the outputs that mt_op_output made. */
+void mt_op_drop_outputs(mt_op_call *call, mt_tensor **outs[]);
+
+/* INVALID_ARGUMENT when an output overlaps an input or another output; mt_op_run checks, too. */
 mt_status mt_op_check_overlap(const mt_op_call *call, bool in_place_ok);
+
+/* Output i of a call. */
+static inline mt_tensor **mt_op_out(mt_op_call *call, size_t i) {
+  return i == 0 ? &call->out : &call->more[i - 1];
+}
 
 /* The shape two shapes broadcast to, without their last `skip` axes (matmul: 2; each has
  * that many); the message names op and both shapes. */

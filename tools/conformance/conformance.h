@@ -15,7 +15,7 @@
 #include <mecantensor/mecantensor.h>
 #include <stdio.h>
 
-enum { CONF_INPUTS = 8, CONF_TEXT = 512 };
+enum { CONF_INPUTS = 8, CONF_OUTPUTS = 4, CONF_TEXT = 512 };
 
 /* ---- how operands lie in memory (operands.c) ----------------------------------------- */
 typedef enum conf_layout {
@@ -98,6 +98,7 @@ typedef enum conf_out {
 } conf_out;
 
 typedef struct conf_case conf_case;
+/* out: as many outputs as the case has, one after the other. */
 typedef mt_status conf_call(mt_runtime *rt, const conf_case *k, mt_tensor **out);
 
 struct conf_case {
@@ -106,13 +107,14 @@ struct conf_case {
   char what[128];   /* in words, for reports */
   conf_operand in[CONF_INPUTS];
   size_t in_count;
-  conf_out out;
+  size_t out_count; /* 0 means 1 */
+  conf_out out;     /* of output 0; the others are given, too, unless it is fresh */
   conf_layout out_layout;
   mt_tensor *initial; /* content of *out before the call (matmul with beta), or NULL */
-  /* Allowed |got - expected|: ulps * spacing(expected) + slack[i] (+ the smallest normal
+  /* Allowed |got - expected|: ulps * spacing(expected) + slack[o][i] (+ the smallest normal
    * number with tiny). All 0: equal; NaN equals NaN, and 0 equals -0 unless bits. */
   double ulps;
-  double *slack;
+  double *slack[CONF_OUTPUTS];
   bool tiny; /* denormals may be flushed */
   bool bits; /* byte for byte */
 };

@@ -11,15 +11,22 @@
 
 enum { SNAPSHOT_BYTES = 1 << 16 };
 
-/* What a case needs while it runs. */
-typedef struct attempt {
-  conf *c;
-  conf_case *k;
+/* One output. */
+typedef struct result {
   mt_tensor *expected; /* of the reference */
   conf_operand given;  /* for the backend, unless it makes its own */
   mt_tensor *got;
   void *want_bytes, *got_bytes; /* packed */
   size_t bytes;
+  const double *slack;
+} result;
+
+/* What a case needs while it runs. */
+typedef struct attempt {
+  conf *c;
+  conf_case *k;
+  size_t count;
+  result results[CONF_OUTPUTS];
   void *snapshot[CONF_INPUTS]; /* of small inputs: they must stay */
 } attempt;
 
@@ -64,8 +71,10 @@ static void report(const attempt *a, const char *format, ...) {
       print_operand("input", i, a->k->in[i].view);
     }
   }
-  if (a->given.view) {
-    print_operand("output", 0, a->given.view);
+  for (size_t i = 0; i < a->count; i++) {
+    if (a->results[i].given.view) {
+      print_operand("output", i, a->results[i].given.view);
+    }
   }
   va_list args;
   va_start(args, format);
@@ -77,10 +86,11 @@ static void report(const attempt *a, const char *format, ...) {
 
 /* ---- comparing ----------------------------------------------------------------------- */
 
-static double allowed_at(const conf_case *k, mt_dtype dtype, double expected, int64_t i) {
+static double allowed_at(const conf_case *k, const result *r, mt_dtype dtype, double expected,
+                         int64_t i) {
   double allowed = k->ulps > 0 ? k->ulps * conf_spacing(dtype, expected) : 0;
-  if (k->slack && isfinite(k->slack[i])) {
-    allowed += k->slack[i];
+  if (r->slack && isfinite(r->slack[i])) {
+    allowed += r->slack[i];
   }
   if (k->tiny) {
     allowed += dtype == MT_F64 ? DBL_MIN : dtype == MT_F16 ? 0x1p-24 : FLT_MIN;
@@ -98,11 +108,12 @@ static bool same_float(double got, double expected, double allowed) {
   return fabs(got - expected) <= allowed;
 }
 
-static void report_mismatch(const attempt *a, int64_t first, int64_t wrong, double allowed) {
+static void report_mismatch(const attempt *a, const result *r, int64_t first, int64_t wrong,
+                            double allowed) {
   char where[CONF_TEXT] = "[";
-  mt_dtype dtype = mt_tensor_dtype(a->expected);
-  const int64_t *shape = mt_tensor_shape(a->expected);
-  int rank = mt_tensor_rank(a->expected);
+  mt_dtype dtype = mt_tensor_dtype(r->expected);
+  const int64_t *shape = mt_tensor_shape(r->expected);
+  int rank = mt_tensor_rank(r->expected);
   int64_t index[MT_MAX_RANK] = {0}, rest = first;
   size_t at = 1;
   for (int i = rank - 1; i >= 0; i--) {
@@ -113,51 +124,52 @@ static void report_mismatch(const attempt *a, int64_t first, int64_t wrong, doub
     at += (size_t)snprintf(where + at, sizeof(where) - at, "%s%" PRId64, i ? ", " : "", index[i]);
   }
   report(a,
-         "%" PRId64 " of %" PRId64 " elements are wrong; at %s]: got %.17g, expected %.17g, "
-         "allowed %.3g",
-         wrong, mt_tensor_elements(a->expected), where, conf_element(dtype, a->got_bytes, first),
-         conf_element(dtype, a->want_bytes, first), allowed);
+         "output %zu: %" PRId64 " of %" PRId64 " elements are wrong; at %s]: got %.17g, "
+         "expected %.17g, allowed %.3g",
+         (size_t)(r - a->results), wrong, mt_tensor_elements(r->expected), where,
+         conf_element(dtype, r->got_bytes, first), conf_element(dtype, r->want_bytes, first),
+         allowed);
 }
 
-static bool compare_bytes(const attempt *a) {
-  if (memcmp(a->got_bytes, a->want_bytes, a->bytes) == 0) {
+static bool compare_bytes(const attempt *a, const result *r) {
+  if (memcmp(r->got_bytes, r->want_bytes, r->bytes) == 0) {
     return true;
   }
-  size_t size = mt_dtype_size(mt_tensor_dtype(a->expected)), first = 0;
-  const char *got = a->got_bytes, *want = a->want_bytes;
+  size_t size = mt_dtype_size(mt_tensor_dtype(r->expected)), first = 0;
+  const char *got = r->got_bytes, *want = r->want_bytes;
   while (got[first] == want[first]) {
     first++;
   }
   if (size == 0) {
-    report(a, "blocks differ at byte %zu of %zu", first, a->bytes);
+    report(a, "blocks differ at byte %zu of %zu", first, r->bytes);
     return false;
   }
   int64_t wrong = 0;
-  for (size_t i = 0; i < a->bytes; i += size) {
+  for (size_t i = 0; i < r->bytes; i += size) {
     wrong += memcmp(got + i, want + i, size) != 0;
   }
-  report_mismatch(a, (int64_t)(first / size), wrong, 0);
+  report_mismatch(a, r, (int64_t)(first / size), wrong, 0);
   return false;
 }
 
-static bool compare(const attempt *a) {
+static bool compare(const attempt *a, const result *r) {
   const conf_case *k = a->k;
-  mt_dtype dtype = mt_tensor_dtype(a->expected);
+  mt_dtype dtype = mt_tensor_dtype(r->expected);
   if (k->bits || !conf_is_float(dtype)) {
-    return compare_bytes(a);
+    return compare_bytes(a, r);
   }
-  int64_t wrong = 0, first = 0, count = mt_tensor_elements(a->expected);
+  int64_t wrong = 0, first = 0, count = mt_tensor_elements(r->expected);
   double first_allowed = 0;
   for (int64_t i = 0; i < count; i++) {
-    double want = conf_element(dtype, a->want_bytes, i);
-    double allowed = allowed_at(k, dtype, want, i);
-    if (!same_float(conf_element(dtype, a->got_bytes, i), want, allowed) && wrong++ == 0) {
+    double want = conf_element(dtype, r->want_bytes, i);
+    double allowed = allowed_at(k, r, dtype, want, i);
+    if (!same_float(conf_element(dtype, r->got_bytes, i), want, allowed) && wrong++ == 0) {
       first = i;
       first_allowed = allowed;
     }
   }
   if (wrong > 0) {
-    report_mismatch(a, first, wrong, first_allowed);
+    report_mismatch(a, r, first, wrong, first_allowed);
   }
   return wrong == 0;
 }
@@ -197,15 +209,15 @@ static bool inputs_kept(const attempt *a) {
 }
 
 /* The result is known by now: with it overwritten, all of the base must be 0xff again. */
-static bool surroundings_kept(const attempt *a) {
-  if (!a->given.base) {
+static bool surroundings_kept(const attempt *a, const result *r) {
+  if (!r->given.base) {
     return true;
   }
-  size_t bytes = mt_tensor_bytes(a->given.base), stray = 0;
-  memset(a->got_bytes, 0xff, a->bytes);
+  size_t bytes = mt_tensor_bytes(r->given.base), stray = 0;
+  memset(r->got_bytes, 0xff, r->bytes);
   unsigned char *all = NULL;
-  if (mt_tensor_set(a->given.view, a->got_bytes, a->bytes) == MT_OK) {
-    all = packed_copy(a->given.base, bytes);
+  if (mt_tensor_set(r->given.view, r->got_bytes, r->bytes) == MT_OK) {
+    all = packed_copy(r->given.base, bytes);
   }
   for (size_t i = 0; all && i < bytes; i++) {
     stray += all[i] != 0xff;
@@ -222,81 +234,144 @@ static bool surroundings_kept(const attempt *a) {
 
 /* ---- running ------------------------------------------------------------------------- */
 
-static mt_status run_reference(attempt *a) {
+/* The content that the output has before the call. */
+static mt_status start_from_initial(attempt *a) {
   const mt_tensor *initial = a->k->initial;
-  if (initial) {
-    size_t bytes = mt_tensor_bytes(initial);
-    void *packed = packed_copy(initial, bytes);
-    if (!packed) {
-      return MT_ERR_OUT_OF_MEMORY;
-    }
-    mt_status status = mt_tensor_from_data(mt_tensor_dtype(initial), mt_tensor_rank(initial),
-                                           mt_tensor_shape(initial), packed, &a->expected);
-    free(packed);
-    if (status != MT_OK) {
-      return status;
-    }
+  void *packed = packed_copy(initial, mt_tensor_bytes(initial));
+  if (!packed) {
+    return MT_ERR_OUT_OF_MEMORY;
   }
-  mt_status status = a->k->call(a->c->reference, a->k, &a->expected);
+  mt_status status = mt_tensor_from_data(mt_tensor_dtype(initial), mt_tensor_rank(initial),
+                                         mt_tensor_shape(initial), packed, &a->results[0].expected);
+  free(packed);
+  return status;
+}
+
+static mt_status run_reference(attempt *a) {
+  mt_tensor *outs[CONF_OUTPUTS] = {NULL};
+  mt_status status = a->k->initial ? start_from_initial(a) : MT_OK;
+  if (status != MT_OK) {
+    return status;
+  }
+  outs[0] = a->results[0].expected;
+  status = a->k->call(a->c->reference, a->k, outs);
+  for (size_t i = 0; i < a->count; i++) {
+    a->results[i].expected = outs[i];
+  }
   if (status != MT_OK) {
     report(a, "the reference fails: %s", mt_last_error());
     return status;
   }
-  a->bytes = mt_tensor_bytes(a->expected);
-  a->want_bytes = packed_copy(a->expected, a->bytes);
-  return a->want_bytes ? MT_OK : MT_ERR_OUT_OF_MEMORY;
+  for (size_t i = 0; i < a->count; i++) {
+    result *r = &a->results[i];
+    r->bytes = mt_tensor_bytes(r->expected);
+    r->want_bytes = packed_copy(r->expected, r->bytes);
+    if (!r->want_bytes) {
+      return MT_ERR_OUT_OF_MEMORY;
+    }
+  }
+  return MT_OK;
 }
 
-static mt_status prepare_output(attempt *a) {
-  if (a->k->out == CONF_IN_PLACE) {
-    a->got = mt_tensor_retain(a->k->in[0].view);
+static mt_status prepare_output(attempt *a, size_t i) {
+  result *r = &a->results[i];
+  if (a->k->out == CONF_IN_PLACE && i == 0) {
+    r->got = mt_tensor_retain(a->k->in[0].view);
     return MT_OK;
   }
   if (a->k->out == CONF_FRESH) {
     return MT_OK;
   }
-  a->given = conf_make_out(a->c, mt_tensor_dtype(a->expected), mt_tensor_rank(a->expected),
-                           mt_tensor_shape(a->expected), a->k->out_layout);
-  a->got = mt_tensor_retain(a->given.view);
-  if (!a->got) {
+  r->given = conf_make_out(a->c, mt_tensor_dtype(r->expected), mt_tensor_rank(r->expected),
+                           mt_tensor_shape(r->expected), a->k->out_layout);
+  r->got = mt_tensor_retain(r->given.view);
+  if (!r->got) {
     return MT_ERR_OUT_OF_MEMORY;
   }
-  if (!a->k->initial) {
+  if (!a->k->initial || i > 0) {
     return MT_OK;
   }
-  void *packed = packed_copy(a->k->initial, a->bytes);
-  mt_status status = packed ? mt_tensor_set(a->got, packed, a->bytes) : MT_ERR_OUT_OF_MEMORY;
+  void *packed = packed_copy(a->k->initial, r->bytes);
+  mt_status status = packed ? mt_tensor_set(r->got, packed, r->bytes) : MT_ERR_OUT_OF_MEMORY;
   free(packed);
   return status;
 }
 
-static bool same_description(const attempt *a) {
-  const mt_tensor *got = a->got, *want = a->expected;
+static mt_status prepare_outputs(attempt *a) {
+  mt_status status = MT_OK;
+  for (size_t i = 0; status == MT_OK && i < a->count; i++) {
+    status = prepare_output(a, i);
+  }
+  return status;
+}
+
+static bool same_description(const result *r) {
+  const mt_tensor *got = r->got, *want = r->expected;
   int rank = mt_tensor_rank(want);
   return mt_tensor_dtype(got) == mt_tensor_dtype(want) && mt_tensor_rank(got) == rank &&
          mt_tensor_bytes(got) == mt_tensor_bytes(want) &&
          memcmp(mt_tensor_shape(got), mt_tensor_shape(want), (size_t)rank * sizeof(int64_t)) == 0;
 }
 
-static void judge(attempt *a) {
-  a->got_bytes = malloc(a->bytes ? a->bytes : 1);
-  if (!a->got_bytes) {
+static bool judge_output(attempt *a, result *r) {
+  r->got_bytes = malloc(r->bytes ? r->bytes : 1);
+  if (!r->got_bytes) {
     a->c->broken = true;
+    return false;
+  }
+  if (!same_description(r)) {
+    report(a, "dtype or shape is not that of the reference");
+    return false;
+  }
+  if (mt_tensor_get(r->got, r->got_bytes, r->bytes) != MT_OK) {
+    report(a, "the result cannot be read: %s", mt_last_error());
+    return false;
+  }
+  return compare(a, r);
+}
+
+static void judge(attempt *a) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < a->count; i++) {
+    if (!judge_output(a, &a->results[i])) {
+      return;
+    }
+    bytes += a->results[i].bytes;
+  }
+  if (!inputs_kept(a)) {
     return;
   }
-  if (!same_description(a)) {
-    report(a, "dtype or shape is not that of the reference");
-  } else if (mt_tensor_get(a->got, a->got_bytes, a->bytes) != MT_OK) {
-    report(a, "the result cannot be read: %s", mt_last_error());
-  } else if (compare(a) && inputs_kept(a) && surroundings_kept(a)) {
-    ++*(a->bytes > 0 ? &a->c->cell->passed : &a->c->cell->empty);
+  for (size_t i = 0; i < a->count; i++) {
+    if (!surroundings_kept(a, &a->results[i])) {
+      return;
+    }
   }
+  ++*(bytes > 0 ? &a->c->cell->passed : &a->c->cell->empty);
+}
+
+/* The pointers that the call left. One that was given must be as it was. */
+static bool take_outputs(attempt *a, mt_tensor *const *outs) {
+  bool kept = true;
+  for (size_t i = 0; i < a->count; i++) {
+    if (!a->results[i].got) {
+      a->results[i].got = outs[i];
+    } else if (a->results[i].got != outs[i]) {
+      kept = false;
+    }
+  }
+  if (!kept) {
+    report(a, "the pointer to the given output was changed");
+  }
+  return kept;
 }
 
 static void run_backend(attempt *a) {
-  mt_tensor *before = a->got;
   conf_cell *cell = a->c->cell;
-  mt_status status = a->k->call(a->c->backend, a->k, &a->got);
+  mt_tensor *outs[CONF_OUTPUTS] = {NULL};
+  for (size_t i = 0; i < a->count; i++) {
+    outs[i] = a->results[i].got;
+  }
+  mt_status status = a->k->call(a->c->backend, a->k, outs);
   if (status == MT_ERR_UNSUPPORTED) {
     if (cell->unsupported++ == 0) {
       snprintf(cell->reason, sizeof(cell->reason), "%s", mt_last_error());
@@ -304,22 +379,35 @@ static void run_backend(attempt *a) {
   } else if (status != MT_OK) {
     report(a, "%s: %s", mt_status_name(status), mt_last_error());
   }
-  if (before && a->got != before) {
-    report(a, "the pointer to the given output was changed");
-    a->got = before;
-  } else if (status == MT_OK) {
+  if (take_outputs(a, outs) && status == MT_OK) {
     judge(a);
   }
 }
 
+static void release_results(attempt *a) {
+  for (size_t i = 0; i < CONF_OUTPUTS; i++) {
+    result *r = &a->results[i];
+    mt_tensor_release(&r->expected);
+    mt_tensor_release(&r->got);
+    conf_operand_release(&r->given);
+    free(r->want_bytes);
+    free(r->got_bytes);
+    free(a->k->slack[i]);
+    a->k->slack[i] = NULL;
+  }
+}
+
 void conf_check(conf *c, conf_case *k) {
-  attempt a = {.c = c, .k = k};
+  attempt a = {.c = c, .k = k, .count = k->out_count ? k->out_count : 1};
   c->number++;
+  for (size_t i = 0; i < a.count; i++) {
+    a.results[i].slack = k->slack[i];
+  }
   if (!c->broken) {
     mt_status status = run_reference(&a);
     if (status == MT_OK) {
       take_snapshots(&a);
-      status = prepare_output(&a);
+      status = prepare_outputs(&a);
     }
     if (status == MT_OK) {
       run_backend(&a);
@@ -332,11 +420,5 @@ void conf_check(conf *c, conf_case *k) {
     conf_operand_release(&k->in[i]);
   }
   mt_tensor_release(&k->initial);
-  mt_tensor_release(&a.expected);
-  mt_tensor_release(&a.got);
-  conf_operand_release(&a.given);
-  free(a.want_bytes);
-  free(a.got_bytes);
-  free(k->slack);
-  k->slack = NULL;
+  release_results(&a);
 }

@@ -181,7 +181,7 @@ static void check_unary(conf *c, const unary_row *row, const shape *s, conf_layo
   conf_case k = {.call = call_unary, .args = row, .in_count = 1};
   k.in[0] = conf_make(c, c->dtype, s->rank, s->extent, layout, fill);
   k.ulps = row->exact ? 0 : ulps_of(c, row->ulps);
-  k.slack = row->cancel > 0 && k.in[0].view ? cancel_slack(c, k.in[0].view, row->cancel) : NULL;
+  k.slack[0] = row->cancel > 0 && k.in[0].view ? cancel_slack(c, k.in[0].view, row->cancel) : NULL;
   k.tiny = !row->exact || fill.kind == CONF_SPECIALS;
   choose_output(&k, output, layout_names[layout]);
   conf_check(c, &k);

@@ -208,7 +208,7 @@ static void check_problem(conf *c, problem *p) {
   /* Small integers sum up exactly; decoded blocks are no integers. */
   bool whole = p->fill.kind != CONF_UNIFORM && p->options.activation <= MT_ACT_RELU && !blocks;
   if (!whole && !c->broken) {
-    k.slack = bound(c, &k, p, rank, shape);
+    k.slack[0] = bound(c, &k, p, rank, shape);
     k.ulps = dtype == MT_F32 || dtype == MT_F64 ? 8 : 1;
     k.tiny = true;
   }

@@ -81,7 +81,7 @@ static void check_reduce(conf *c, const reduce_row *row, int rank, const int64_t
   k.in[0] = conf_make(c, c->dtype, rank, shape, layout, fill);
   bool whole = row->kind == MAX || !conf_is_float(c->dtype) || fill.kind != CONF_UNIFORM;
   if (!whole && k.in[0].view) {
-    k.slack = sum_bound(c, k.in[0].view, args, row->kind);
+    k.slack[0] = sum_bound(c, k.in[0].view, args, row->kind);
   }
   /* the last rounding; the mean of integers has one, too: the division */
   k.ulps = whole && row->kind != MEAN ? 0 : 1;
