@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* gather: rows of a table by number. */
+#include "indices.h"
 #include "lines.h"
 #include "view.h"
 
@@ -67,10 +68,6 @@ const mt_op_def mt_op_gather = {"gather", 1, gather_reference};
 
 static mt_status check_operands(const mt_tensor *table, const mt_tensor *indices) {
   char text[MT_DESCRIBE_BYTES];
-  if (indices->dtype != MT_I32 && indices->dtype != MT_I64) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "gather: indices %s: expected i32 or i64",
-                   mt_tensor_describe(indices, text, sizeof(text)));
-  }
   if (table->rank < 1) {
     return mt_fail(MT_ERR_INVALID_ARGUMENT, "gather: table %s: expected rank 1 or more",
                    mt_tensor_describe(table, text, sizeof(text)));
@@ -89,48 +86,16 @@ static mt_status check_operands(const mt_tensor *table, const mt_tensor *indices
   return MT_OK;
 }
 
-/* Every index, on the host: no backend sees one that is out of bounds. */
-static mt_status check_indices(const mt_tensor *indices, int64_t rows) {
-  const mt_view view = {.dtype = indices->dtype,
-                        .rank = indices->rank,
-                        .shape = indices->shape,
-                        .stride = indices->stride,
-                        .data = (char *)indices->storage->host + indices->byte_offset};
-  const mt_view *views[] = {&view};
-  int64_t index[MT_LINE], position = 0;
-  mt_walk walk;
-  mt_walk_views(&walk, views, 1);
-  while (mt_walk_next(&walk)) {
-    mt_load_i64(view.dtype, walk.at[0], walk.stride[0], walk.count, index);
-    for (int64_t i = 0; i < walk.count; i++) {
-      if (index[i] < 0 || index[i] >= rows) {
-        return rows > 0
-                   ? mt_fail(MT_ERR_INVALID_ARGUMENT,
-                             "gather: index %lld at position %lld: expected 0 .. %lld",
-                             (long long)index[i], (long long)(position + i), (long long)(rows - 1))
-                   : mt_fail(MT_ERR_INVALID_ARGUMENT,
-                             "gather: index %lld at position %lld: the table has no rows",
-                             (long long)index[i], (long long)(position + i));
-      }
-    }
-    position += walk.count;
-  }
-  return MT_OK;
-}
-
 mt_status mt_gather(mt_runtime *rt, mt_tensor *table, mt_tensor *indices, mt_tensor **out) {
   mt_tensor *const in[] = {table, indices};
   mt_op_call call = {.def = &mt_op_gather, .in = in, .in_count = 2};
   int64_t shape[MT_MAX_RANK];
   MT_TRY(mt_op_require("gather", "rt", rt));
   MT_TRY(mt_op_require("gather", "table", table));
-  MT_TRY(mt_op_require("gather", "indices", indices));
+  MT_TRY(mt_op_input("gather", "indices", indices, MT_KIND_INDEX));
   MT_TRY(mt_op_require("gather", "out", out));
   MT_TRY(check_operands(table, indices));
-  if (indices->elements > 0) {
-    MT_TRY(mt_storage_to_host(indices->storage, false));
-    MT_TRY(check_indices(indices, table->shape[0]));
-  }
+  MT_TRY(mt_indices_check("gather", indices, table->shape[0]));
   int rank = indices->rank + table->rank - 1;
   memcpy(shape, indices->shape, (size_t)indices->rank * sizeof(*shape));
   memcpy(shape + indices->rank, table->shape + 1, (size_t)(table->rank - 1) * sizeof(*shape));

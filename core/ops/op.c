@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "op.h"
+#include "view.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -106,6 +106,41 @@ mt_status mt_op_require(const char *op, const char *name, const void *pointer) {
   return pointer ? MT_OK : mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: %s is NULL", op, name);
 }
 
+static bool kind_has(mt_kind kind, mt_dtype dtype) {
+  switch (kind) {
+  case MT_KIND_FLOAT: return mt_is_float(dtype);
+  case MT_KIND_NUMBER: return dtype != MT_BLOCK && dtype != MT_BOOL;
+  case MT_KIND_PLAIN: return dtype != MT_BLOCK;
+  case MT_KIND_INDEX: return dtype == MT_I32 || dtype == MT_I64;
+  case MT_KIND_BOOL: return dtype == MT_BOOL;
+  }
+  return false;
+}
+
+mt_status mt_op_input(const char *op, const char *name, const mt_tensor *tensor, mt_kind kind) {
+  static const char *const expected[] = {[MT_KIND_FLOAT] = "f32, f64, f16 or bf16",
+                                         [MT_KIND_NUMBER] = "numbers",
+                                         [MT_KIND_PLAIN] = "a dtype other than a block format",
+                                         [MT_KIND_INDEX] = "i32 or i64",
+                                         [MT_KIND_BOOL] = "bool"};
+  char text[MT_DESCRIBE_BYTES];
+  MT_TRY(mt_op_require(op, name, tensor));
+  return kind_has(kind, tensor->dtype)
+             ? MT_OK
+             : mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: %s %s: expected %s", op, name,
+                       mt_tensor_describe(tensor, text, sizeof(text)), expected[kind]);
+}
+
+mt_status mt_op_same_dtype(const char *op, const char *a_name, const mt_tensor *a,
+                           const char *b_name, const mt_tensor *b) {
+  char left[MT_DESCRIBE_BYTES], right[MT_DESCRIBE_BYTES];
+  return a->dtype == b->dtype ? MT_OK
+                              : mt_fail(MT_ERR_INVALID_ARGUMENT,
+                                        "%s: %s %s and %s %s: dtypes differ (mt_cast first)", op,
+                                        a_name, mt_tensor_describe(a, left, sizeof(left)), b_name,
+                                        mt_tensor_describe(b, right, sizeof(right)));
+}
+
 mt_status mt_op_options(const char *op, const void *given, void *options, size_t size) {
   size_t given_size;
   if (!given) {
@@ -158,8 +193,9 @@ static mt_status check_inputs(const mt_op_call *call, const char *name, const mt
                               bool same_ok) {
   for (size_t i = 0; i < call->in_count; i++) {
     const mt_tensor *in = call->in[i];
-    if (in && mt_tensor_overlaps(in, out) && !(same_ok && mt_tensor_same_view(in, out))) {
-      return overlap(call, name, "input", i, in, same_ok);
+    bool may = same_ok && (i == 0 || !call->only_first_in_place);
+    if (in && mt_tensor_overlaps(in, out) && !(may && mt_tensor_same_view(in, out))) {
+      return overlap(call, name, "input", i, in, may);
     }
   }
   return MT_OK;
@@ -229,6 +265,54 @@ mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tenso
     shape[*rank - i] = x == 1 ? y : x;
   }
   return MT_OK;
+}
+
+mt_status mt_broadcast_onto(const char *op, const char *name, const mt_tensor *tensor, int *rank,
+                            int64_t *shape) {
+  char left[MT_DESCRIBE_BYTES], right[MT_DESCRIBE_BYTES];
+  int missing = tensor->rank > *rank ? tensor->rank - *rank : 0;
+  for (int i = 1; i <= tensor->rank && i <= *rank; i++) {
+    int64_t x = tensor->shape[tensor->rank - i], y = shape[*rank - i];
+    if (x != y && x != 1 && y != 1) {
+      return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: %s %s does not broadcast with %s: %lld and %lld",
+                     op, name, mt_tensor_describe(tensor, left, sizeof(left)),
+                     mt_shape_describe(*rank, shape, right, sizeof(right)), (long long)x,
+                     (long long)y);
+    }
+  }
+  for (int i = *rank; missing > 0 && i-- > 0;) {
+    shape[i + missing] = shape[i];
+  }
+  for (int i = 0; i < missing; i++) {
+    shape[i] = 1;
+  }
+  *rank += missing;
+  for (int i = 1; i <= tensor->rank; i++) {
+    if (shape[*rank - i] == 1) {
+      shape[*rank - i] = tensor->shape[tensor->rank - i];
+    }
+  }
+  return MT_OK;
+}
+
+mt_status mt_op_run_broadcast(mt_runtime *rt, mt_op_call *call, mt_tensor *const *inputs,
+                              size_t count, mt_tensor **out) {
+  mt_tensor *in[MT_BROADCAST_INPUTS] = {NULL};
+  mt_status status = MT_OK;
+  for (size_t i = 0; status == MT_OK && i < count; i++) {
+    status = mt_op_broadcast(inputs[i], call->out->rank, call->out->shape, &in[i]);
+  }
+  if (status == MT_OK) {
+    call->in = in;
+    call->in_count = count;
+    status = mt_op_run(rt, call, true, out);
+  } else {
+    mt_op_drop_outputs(call, &out);
+  }
+  for (size_t i = 0; i < count; i++) {
+    mt_tensor_release(&in[i]);
+  }
+  return status;
 }
 
 mt_status mt_op_broadcast(mt_tensor *tensor, int rank, const int64_t *shape, mt_tensor **out) {

@@ -60,7 +60,8 @@ typedef struct mt_op_call {
   mt_tensor *out;                  /* output 0 */
   mt_tensor *more[MT_OP_MAX_MORE]; /* outputs 1 .. */
   size_t more_count;
-  bool reads_out; /* matmul with beta != 0 */
+  bool reads_out;           /* matmul with beta != 0 */
+  bool only_first_in_place; /* in place means input 0, and no other */
   uint32_t attr_count;
   mt_attr_v1 attrs[MT_OP_MAX_ATTRS];
 } mt_op_call;
@@ -84,6 +85,22 @@ int64_t mt_ref_i64(const mt_ref_call *call, mt_attr_key key, int64_t otherwise);
 
 /* "add: rt is NULL", "add: a is NULL", "add: out is NULL". */
 mt_status mt_op_require(const char *op, const char *name, const void *pointer);
+
+/* What dtypes an operand may have. */
+typedef enum mt_kind {
+  MT_KIND_FLOAT,  /* f32, f64, f16, bf16 */
+  MT_KIND_NUMBER, /* those and the integers */
+  MT_KIND_PLAIN,  /* all but block formats */
+  MT_KIND_INDEX,  /* i32, i64 */
+  MT_KIND_BOOL,
+} mt_kind;
+
+/* "op: name is NULL"; "op: name f32[3]: expected i32 or i64". */
+mt_status mt_op_input(const char *op, const char *name, const mt_tensor *tensor, mt_kind kind);
+
+/* "op: a f32[3] and b f64[3]: dtypes differ (mt_cast first)" */
+mt_status mt_op_same_dtype(const char *op, const char *a_name, const mt_tensor *a,
+                           const char *b_name, const mt_tensor *b);
 
 /* Options of a call, over the defaults in *options (size bytes). Both start with struct_size.
  * given: NULL, or the caller's; one that was built with an older, shorter struct gets
@@ -119,6 +136,15 @@ static inline mt_tensor **mt_op_out(mt_op_call *call, size_t i) {
  * that many); the message names op and both shapes. */
 mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tensor *b, int skip,
                               int *rank, int64_t *shape);
+
+/* What *shape and the tensor's shape broadcast to, into *shape. */
+mt_status mt_broadcast_onto(const char *op, const char *name, const mt_tensor *tensor, int *rank,
+                            int64_t *shape);
+
+enum { MT_BROADCAST_INPUTS = 3 };
+/* mt_op_run with inputs that are broadcast to the shape of call->out first. */
+mt_status mt_op_run_broadcast(mt_runtime *rt, mt_op_call *call, mt_tensor *const *inputs,
+                              size_t count, mt_tensor **out);
 
 /* A view of that shape, which the tensor broadcasts to; itself when it has it already. */
 mt_status mt_op_broadcast(mt_tensor *tensor, int rank, const int64_t *shape, mt_tensor **out);

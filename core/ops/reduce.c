@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sum, mean, max over axes. */
+/* sum, mean, max, min over axes. */
 #include "view.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 /* ---- reference ---------------------------------------------------------------------- */
 
-typedef enum fold_kind { FOLD_SUM, FOLD_MEAN, FOLD_MAX } fold_kind;
+typedef enum fold_kind { FOLD_SUM, FOLD_MEAN, FOLD_MAX, FOLD_MIN } fold_kind;
 
 typedef struct reduction {
   mt_walk kept;    /* operands: out, in */
@@ -46,35 +46,49 @@ static void reduction_begin(reduction *r, const mt_ref_call *call) {
   mt_walk_start(&r->kept, (char *const[]){out->data, in->data});
 }
 
-static double larger(double x, double y) {
-  return isnan(x) || x >= y ? x : y; /* y when it is NaN */
+static double step_f64(fold_kind kind, double so_far, double x) {
+  switch (kind) {
+  case FOLD_SUM:
+  case FOLD_MEAN: return so_far + x;
+  case FOLD_MAX: return isnan(so_far) || so_far >= x ? so_far : x; /* x when it is NaN */
+  case FOLD_MIN: return isnan(so_far) || so_far <= x ? so_far : x;
+  }
+  return so_far;
+}
+
+static int64_t step_i64(fold_kind kind, int64_t so_far, int64_t x) {
+  switch (kind) {
+  case FOLD_SUM:
+  case FOLD_MEAN: return (int64_t)((uint64_t)so_far + (uint64_t)x);
+  case FOLD_MAX: return so_far > x ? so_far : x;
+  case FOLD_MIN: return so_far < x ? so_far : x;
+  }
+  return so_far;
 }
 
 static double fold_f64(reduction *r, mt_dtype dtype, char *first, fold_kind kind) {
-  double x[MT_LINE], total = kind == FOLD_MAX ? -INFINITY : 0;
+  double x[MT_LINE];
+  double total = kind == FOLD_MAX ? -INFINITY : kind == FOLD_MIN ? INFINITY : 0;
   mt_walk *walk = &r->reduced;
   mt_walk_start(walk, &first);
   while (mt_walk_next(walk)) {
     mt_load_f64(dtype, walk->at[0], walk->stride[0], walk->count, x);
     for (int64_t i = 0; i < walk->count; i++) {
-      total = kind == FOLD_MAX ? larger(total, x[i]) : total + x[i];
+      total = step_f64(kind, total, x[i]);
     }
   }
   return kind == FOLD_MEAN ? total / (double)r->count : total;
 }
 
 static int64_t fold_i64(reduction *r, mt_dtype dtype, char *first, fold_kind kind) {
-  int64_t x[MT_LINE], total = kind == FOLD_MAX ? INT64_MIN : 0;
+  int64_t x[MT_LINE];
+  int64_t total = kind == FOLD_MAX ? INT64_MIN : kind == FOLD_MIN ? INT64_MAX : 0;
   mt_walk *walk = &r->reduced;
   mt_walk_start(walk, &first);
   while (mt_walk_next(walk)) {
     mt_load_i64(dtype, walk->at[0], walk->stride[0], walk->count, x);
     for (int64_t i = 0; i < walk->count; i++) {
-      if (kind == FOLD_SUM) {
-        total = (int64_t)((uint64_t)total + (uint64_t)x[i]);
-      } else {
-        total = x[i] > total ? x[i] : total;
-      }
+      total = step_i64(kind, total, x[i]);
     }
   }
   return total;
@@ -108,10 +122,14 @@ static mt_status mean_reference(const mt_ref_call *call) {
 static mt_status max_reference(const mt_ref_call *call) {
   return reduce(call, FOLD_MAX);
 }
+static mt_status min_reference(const mt_ref_call *call) {
+  return reduce(call, FOLD_MIN);
+}
 
 const mt_op_def mt_op_sum = {"sum", 1, sum_reference};
 const mt_op_def mt_op_mean = {"mean", 1, mean_reference};
 const mt_op_def mt_op_max = {"max", 1, max_reference};
+const mt_op_def mt_op_min = {"min", 1, min_reference};
 
 /* ---- validation --------------------------------------------------------------------- */
 
@@ -166,13 +184,13 @@ static mt_status reduction_run(mt_runtime *rt, mt_op_call *call, mt_tensor *x, m
   MT_TRY(mark_axes(op, x->rank, axes, count, reduced));
   work_out(x, reduced, keepdims != 0, &r);
   MT_TRY(mt_op_output(op, out, dtype, r.rank, r.shape, &call->out));
-  if (call->def == &mt_op_max && r.reduced == 0 && call->out->elements > 0) {
+  bool extreme = call->def == &mt_op_max || call->def == &mt_op_min;
+  if (extreme && r.reduced == 0 && call->out->elements > 0) {
     char text[MT_DESCRIBE_BYTES];
-    if (!*out) {
-      mt_tensor_release(&call->out);
-    }
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "max: x %s: the largest of no elements",
-                   mt_tensor_describe(x, text, sizeof(text)));
+    mt_op_drop_outputs(call, &out);
+    return mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: x %s: the %s of no elements", op,
+                   mt_tensor_describe(x, text, sizeof(text)),
+                   call->def == &mt_op_max ? "largest" : "smallest");
   }
   mt_op_attr_list(call, MT_ATTR_AXES, r.axes, r.count);
   if (keepdims) {
@@ -183,43 +201,40 @@ static mt_status reduction_run(mt_runtime *rt, mt_op_call *call, mt_tensor *x, m
   return mt_op_run(rt, call, false, out);
 }
 
-/* expected: the dtypes in words, when x has another one. */
 static mt_status check_input(const char *op, const mt_runtime *rt, const mt_tensor *x,
-                             mt_tensor **out, bool (*accepts)(mt_dtype), const char *expected) {
-  char text[MT_DESCRIBE_BYTES];
+                             mt_tensor **out, mt_kind kind) {
   MT_TRY(mt_op_require(op, "rt", rt));
-  MT_TRY(mt_op_require(op, "x", x));
-  MT_TRY(mt_op_require(op, "out", out));
-  return accepts(x->dtype) ? MT_OK
-                           : mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: x %s: expected %s", op,
-                                     mt_tensor_describe(x, text, sizeof(text)), expected);
-}
-
-static bool is_plain(mt_dtype dtype) {
-  return dtype != MT_BLOCK;
-}
-static bool is_number(mt_dtype dtype) {
-  return dtype != MT_BLOCK && dtype != MT_BOOL;
+  MT_TRY(mt_op_input(op, "x", x, kind));
+  return mt_op_require(op, "out", out);
 }
 
 mt_status mt_sum(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
                  mt_tensor **out) {
   mt_op_call call = {.def = &mt_op_sum};
-  MT_TRY(check_input("sum", rt, x, out, is_plain, "a dtype other than a block format"));
+  MT_TRY(check_input("sum", rt, x, out, MT_KIND_PLAIN));
   return reduction_run(rt, &call, x, mt_is_float(x->dtype) ? x->dtype : MT_I64, axes, count,
                        keepdims, out);
 }
 
+/* Those whose result has the dtype of x. */
+static mt_status same_dtype(mt_runtime *rt, const mt_op_def *def, mt_kind kind, mt_tensor *x,
+                            const int *axes, int count, int keepdims, mt_tensor **out) {
+  mt_op_call call = {.def = def};
+  MT_TRY(check_input(def->name, rt, x, out, kind));
+  return reduction_run(rt, &call, x, x->dtype, axes, count, keepdims, out);
+}
+
 mt_status mt_mean(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
                   mt_tensor **out) {
-  mt_op_call call = {.def = &mt_op_mean};
-  MT_TRY(check_input("mean", rt, x, out, mt_is_float, "f32, f64, f16 or bf16"));
-  return reduction_run(rt, &call, x, x->dtype, axes, count, keepdims, out);
+  return same_dtype(rt, &mt_op_mean, MT_KIND_FLOAT, x, axes, count, keepdims, out);
 }
 
 mt_status mt_max(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
                  mt_tensor **out) {
-  mt_op_call call = {.def = &mt_op_max};
-  MT_TRY(check_input("max", rt, x, out, is_number, "numbers"));
-  return reduction_run(rt, &call, x, x->dtype, axes, count, keepdims, out);
+  return same_dtype(rt, &mt_op_max, MT_KIND_NUMBER, x, axes, count, keepdims, out);
+}
+
+mt_status mt_min(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
+                 mt_tensor **out) {
+  return same_dtype(rt, &mt_op_min, MT_KIND_NUMBER, x, axes, count, keepdims, out);
 }

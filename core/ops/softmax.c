@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* softmax along an axis. */
+/* softmax and its logarithm along an axis. */
 #include "view.h"
 
 #include <math.h>
@@ -11,6 +11,7 @@ typedef struct line {
   int64_t n;
   char *out, *in;
   int64_t out_step, in_step;
+  bool log;
 } line;
 
 /* Calls visit with each piece of the line, as double. */
@@ -45,28 +46,22 @@ static void softmax_line(const line *l) {
     int64_t n = l->n - at < MT_LINE ? l->n - at : MT_LINE;
     mt_load_f64(l->dtype, l->in + at * l->in_step, l->in_step, n, x);
     for (int64_t i = 0; i < n; i++) {
-      x[i] = exp(x[i] - max) / sum;
+      x[i] = l->log ? x[i] - max - log(sum) : exp(x[i] - max) / sum;
     }
     mt_store_f64(l->dtype, x, n, l->out + at * l->out_step, l->out_step);
   }
 }
 
-static mt_status softmax_reference(const mt_ref_call *call) {
-  const mt_view *in = &call->in[0], *out = &call->out;
-  int along = (int)mt_ref_i64(call, MT_ATTR_AXIS, in->rank - 1);
+static mt_status run_lines(const mt_ref_call *call, bool logarithm) {
+  const mt_view *in = &call->in[0], *out = &call->out, *views[] = {out, in};
+  int axis = (int)mt_ref_i64(call, MT_ATTR_AXIS, in->rank - 1);
   line l = {.dtype = in->dtype,
-            .n = in->shape[along],
-            .out_step = mt_view_step(out, along),
-            .in_step = mt_view_step(in, along)};
+            .n = in->shape[axis],
+            .out_step = mt_view_step(out, axis),
+            .in_step = mt_view_step(in, axis),
+            .log = logarithm};
   mt_walk walk;
-  mt_walk_begin(&walk, 2);
-  for (int axis = 0; axis < in->rank; axis++) {
-    if (axis != along) {
-      int64_t steps[] = {mt_view_step(out, axis), mt_view_step(in, axis)};
-      mt_walk_axis(&walk, in->shape[axis], steps);
-    }
-  }
-  mt_walk_start(&walk, (char *const[]){out->data, in->data});
+  mt_walk_lines(&walk, views, 2, axis);
   while (mt_walk_next(&walk)) {
     for (int64_t i = 0; i < walk.count; i++) {
       l.out = walk.at[0] + i * walk.stride[0];
@@ -77,23 +72,35 @@ static mt_status softmax_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
+static mt_status softmax_reference(const mt_ref_call *call) {
+  return run_lines(call, false);
+}
+static mt_status log_softmax_reference(const mt_ref_call *call) {
+  return run_lines(call, true);
+}
+
 const mt_op_def mt_op_softmax = {"softmax", 1, softmax_reference};
+const mt_op_def mt_op_log_softmax = {"log_softmax", 1, log_softmax_reference};
 
 /* ---- validation --------------------------------------------------------------------- */
 
-mt_status mt_softmax(mt_runtime *rt, mt_tensor *x, int axis, mt_tensor **out) {
-  mt_op_call call = {.def = &mt_op_softmax, .in = &x, .in_count = 1};
-  char text[MT_DESCRIBE_BYTES];
+static mt_status along_axis(mt_runtime *rt, const mt_op_def *def, mt_tensor *x, int axis,
+                            mt_tensor **out) {
+  mt_op_call call = {.def = def, .in = &x, .in_count = 1};
   int along;
-  MT_TRY(mt_op_require("softmax", "rt", rt));
-  MT_TRY(mt_op_require("softmax", "x", x));
-  MT_TRY(mt_op_require("softmax", "out", out));
-  if (!mt_is_float(x->dtype)) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "softmax: x %s: expected f32, f64, f16 or bf16",
-                   mt_tensor_describe(x, text, sizeof(text)));
-  }
-  MT_TRY(mt_axis_normalize("softmax", axis, x->rank, &along));
-  MT_TRY(mt_op_output("softmax", out, x->dtype, x->rank, x->shape, &call.out));
+  MT_TRY(mt_op_require(def->name, "rt", rt));
+  MT_TRY(mt_op_input(def->name, "x", x, MT_KIND_FLOAT));
+  MT_TRY(mt_op_require(def->name, "out", out));
+  MT_TRY(mt_axis_normalize(def->name, axis, x->rank, &along));
+  MT_TRY(mt_op_output(def->name, out, x->dtype, x->rank, x->shape, &call.out));
   mt_op_attr_i64(&call, MT_ATTR_AXIS, along);
   return mt_op_run(rt, &call, true, out);
+}
+
+mt_status mt_softmax(mt_runtime *rt, mt_tensor *x, int axis, mt_tensor **out) {
+  return along_axis(rt, &mt_op_softmax, x, axis, out);
+}
+
+mt_status mt_log_softmax(mt_runtime *rt, mt_tensor *x, int axis, mt_tensor **out) {
+  return along_axis(rt, &mt_op_log_softmax, x, axis, out);
 }

@@ -80,6 +80,26 @@ void mt_walk_views(mt_walk *walk, const mt_view *const *views, int operands) {
   mt_walk_start(walk, data);
 }
 
+void mt_walk_lines(mt_walk *walk, const mt_view *const *views, int operands, int axis) {
+  const mt_view *whole = views[operands - 1];
+  char *data[MT_WALK_OPERANDS];
+  mt_walk_begin(walk, operands);
+  for (int i = 0; i < whole->rank; i++) {
+    int64_t steps[MT_WALK_OPERANDS];
+    for (int o = 0; o < operands; o++) {
+      bool lacks = views[o]->rank < whole->rank;
+      steps[o] = i == axis ? 0 : mt_view_step(views[o], lacks && i > axis ? i - 1 : i);
+    }
+    if (i != axis) {
+      mt_walk_axis(walk, whole->shape[i], steps);
+    }
+  }
+  for (int o = 0; o < operands; o++) {
+    data[o] = views[o]->data;
+  }
+  mt_walk_start(walk, data);
+}
+
 /* The outer axes, like the digits of an odometer; false when it turns over. */
 static bool next_row(mt_walk *walk) {
   for (int axis = walk->rank - 2; axis >= 0; axis--) {

@@ -44,6 +44,11 @@ void mt_walk_start(mt_walk *walk, char *const *data);
 /* All axes of views of the same shape, started. */
 void mt_walk_views(mt_walk *walk, const mt_view *const *views, int operands);
 
+/* All axes but one, of views that have the same extents but for that axis; the last is whole, and
+ * others may lack the axis. Each piece then is of as many lines along the axis, which start
+ * at the addresses. Started. */
+void mt_walk_lines(mt_walk *walk, const mt_view *const *views, int operands, int axis);
+
 /* The next piece; false when there is none. */
 bool mt_walk_next(mt_walk *walk);
 

@@ -74,6 +74,28 @@ MT_API mt_status mt_sub(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **
 MT_API mt_status mt_mul(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
 MT_API mt_status mt_div(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
 
+/* NaN when one is NaN; 0 is above -0. */
+MT_API mt_status mt_maximum(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
+MT_API mt_status mt_minimum(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
+
+/* a to the power b, as pow() of C has it: pow(x, 0) and pow(1, y) are 1 even for NaN. f32, f64,
+ * f16, bf16. */
+MT_API mt_status mt_pow(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
+
+/* ---- comparing and choosing (broadcast) --------------------------------------------- */
+/* out is bool. Every dtype but block formats; bool is equal or not_equal only. A comparison with
+ * NaN is false, but not_equal is true. */
+MT_API mt_status mt_equal(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
+MT_API mt_status mt_not_equal(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
+MT_API mt_status mt_less(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
+MT_API mt_status mt_less_equal(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
+MT_API mt_status mt_greater(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
+MT_API mt_status mt_greater_equal(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
+
+/* a where condition (bool) is true, else b; bits unchanged. Every dtype but block formats. */
+MT_API mt_status mt_where(mt_runtime *rt, mt_tensor *condition, mt_tensor *a, mt_tensor *b,
+                          mt_tensor **out);
+
 /* ---- elementwise, one input (f32, f64, f16, bf16) ----------------------------------- */
 /* gelu, gelu_tanh and silu at -infinity: NaN, as their formulas (mt_activation) have it. */
 MT_API mt_status mt_relu(mt_runtime *rt, mt_tensor *x, mt_tensor **out); /* NaN stays NaN */
@@ -85,6 +107,22 @@ MT_API mt_status mt_tanh(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
 MT_API mt_status mt_exp(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
 MT_API mt_status mt_log(mt_runtime *rt, mt_tensor *x, mt_tensor **out);  /* < 0: NaN; 0: -inf */
 MT_API mt_status mt_sqrt(mt_runtime *rt, mt_tensor *x, mt_tensor **out); /* < 0: NaN */
+MT_API mt_status mt_sin(mt_runtime *rt, mt_tensor *x, mt_tensor **out);  /* radians, any size */
+MT_API mt_status mt_cos(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
+MT_API mt_status mt_erf(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
+MT_API mt_status mt_rsqrt(mt_runtime *rt, mt_tensor *x, mt_tensor **out); /* 1 / sqrt(x) */
+MT_API mt_status mt_reciprocal(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
+MT_API mt_status mt_floor(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
+MT_API mt_status mt_ceil(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
+MT_API mt_status mt_round(mt_runtime *rt, mt_tensor *x, mt_tensor **out); /* half to even */
+/* neg and abs: every dtype but bool; integers wrap, so abs of the lowest is itself. */
+MT_API mt_status mt_neg(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
+MT_API mt_status mt_abs(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
+
+/* x into lo .. hi (infinite: open on that side), every dtype but bool; NaN stays. The bounds are
+ * rounded to the dtype first: floats to nearest, integers inwards and into the range of
+ * the dtype. No number in between is INVALID_ARGUMENT. */
+MT_API mt_status mt_clamp(mt_runtime *rt, mt_tensor *x, double lo, double hi, mt_tensor **out);
 MT_API mt_status mt_scale(mt_runtime *rt, mt_tensor *x, double factor, mt_tensor **out);
 
 /* ---- moving and converting ---------------------------------------------------------- */
@@ -117,10 +155,20 @@ MT_API mt_status mt_concat(mt_runtime *rt, mt_tensor *const *inputs, size_t coun
  */
 MT_API mt_status mt_gather(mt_runtime *rt, mt_tensor *table, mt_tensor *indices, mt_tensor **out);
 
+/*
+ * out = x, then out[indices[i], ...] += updates[i, ...] for every i: x [R, ...], indices
+ * (i32 or i64) of any shape, updates of shape indices.shape + x.shape[1:]. The gradient
+ * of mt_gather. Rows that are named several times add up (floats in f32 or better, rounded
+ * to the dtype at the end; integers wrap). out may be x. Indices are checked as in
+ * mt_gather.
+ */
+MT_API mt_status mt_scatter_add(mt_runtime *rt, mt_tensor *x, mt_tensor *indices,
+                                mt_tensor *updates, mt_tensor **out);
+
 /* ---- reductions and softmax --------------------------------------------------------- */
 /* axes: count values, each axis at most once; count 0 (axes may be NULL) means all.
  * keepdims 1: reduced extents stay as 1. sum: floats keep their dtype, integers and
- * bool give i64 (wraps). mean: floats. max: all but bool; NaN wins; an empty
+ * bool give i64 (wraps). mean: floats. max, min: all but bool; NaN wins; an empty
  * reduction is INVALID_ARGUMENT (sum gives 0, mean NaN). */
 MT_API mt_status mt_sum(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
                         mt_tensor **out);
@@ -129,8 +177,30 @@ MT_API mt_status mt_mean(mt_runtime *rt, mt_tensor *x, const int *axes, int coun
 MT_API mt_status mt_max(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
                         mt_tensor **out);
 
+MT_API mt_status mt_min(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
+                        mt_tensor **out);
+
+/* Where along the axis the largest (smallest) element is, as i64; the first of equals, and the
+ * first NaN when there is one. Every dtype but bool; an axis without elements is INVALID_ARGUMENT.
+ * keepdims 1: the axis stays with extent 1. */
+MT_API mt_status mt_argmax(mt_runtime *rt, mt_tensor *x, int axis, int keepdims, mt_tensor **out);
+MT_API mt_status mt_argmin(mt_runtime *rt, mt_tensor *x, int axis, int keepdims, mt_tensor **out);
+
+/* The k largest (or, with largest 0, smallest) along the axis, best first, and where they are
+ * (i64); equals in the order in which they stand. 0 <= k <= extent. NaN counts as the largest.
+ * Every dtype but bool. */
+MT_API mt_status mt_topk(mt_runtime *rt, mt_tensor *x, int64_t k, int axis, int largest,
+                         mt_tensor **values, mt_tensor **indices);
+
+/* Running sums along the axis: out[i] = x[0] + ... + x[i]; exclusive: without x[i]; reverse: from
+ * the end. Every dtype but bool; floats sum in f32 or better, integers wrap. */
+MT_API mt_status mt_cumsum(mt_runtime *rt, mt_tensor *x, int axis, int exclusive, int reverse,
+                           mt_tensor **out);
+
 /* exp(x - max) / sum along axis; f32, f64, f16, bf16. A line of only -inf gives NaN. */
 MT_API mt_status mt_softmax(mt_runtime *rt, mt_tensor *x, int axis, mt_tensor **out);
+/* Its logarithm, x - max - log(sum), without the loss of digits where softmax is small. */
+MT_API mt_status mt_log_softmax(mt_runtime *rt, mt_tensor *x, int axis, mt_tensor **out);
 
 #ifdef __cplusplus
 }

@@ -180,6 +180,16 @@ static long double sigmoid(long double x) {
   return 1 / (1 + expl(-x));
 }
 
+static long double rsqrt(long double x) {
+  return 1 / sqrtl(x);
+}
+static long double reciprocal(long double x) {
+  return 1 / x;
+}
+static long double negative(long double x) {
+  return -x;
+}
+
 static const struct {
   const char *name;
   unary_fn *fn;
@@ -194,6 +204,16 @@ static const struct {
     {"exp", mt_exp, expl},
     {"log", mt_log, logl},
     {"sqrt", mt_sqrt, sqrtl},
+    {"sin", mt_sin, sinl},
+    {"cos", mt_cos, cosl},
+    {"erf", mt_erf, erfl},
+    {"rsqrt", mt_rsqrt, rsqrt},
+    {"reciprocal", mt_reciprocal, reciprocal},
+    {"floor", mt_floor, floorl},
+    {"ceil", mt_ceil, ceill},
+    {"round", mt_round, nearbyintl},
+    {"neg", mt_neg, negative},
+    {"abs", mt_abs, fabsl},
 };
 
 /* Half an ulp of the dtype for the rounding, and a few of double for libm. */
@@ -244,6 +264,16 @@ START_TEST(test_unary_specials) {
       {mt_sigmoid, {NAN, 1, 0, 0.5}},
       {mt_gelu, {NAN, INFINITY, NAN, 0}},
       {mt_silu, {NAN, INFINITY, NAN, 0}},
+      {mt_sin, {NAN, NAN, NAN, 0}},
+      {mt_cos, {NAN, NAN, NAN, 1}},
+      {mt_erf, {NAN, 1, -1, 0}},
+      {mt_rsqrt, {NAN, 0, NAN, -INFINITY}},
+      {mt_reciprocal, {NAN, 0, 0, -INFINITY}},
+      {mt_floor, {NAN, INFINITY, -INFINITY, 0}},
+      {mt_ceil, {NAN, INFINITY, -INFINITY, 0}},
+      {mt_round, {NAN, INFINITY, -INFINITY, 0}},
+      {mt_neg, {NAN, -INFINITY, INFINITY, 0}},
+      {mt_abs, {NAN, INFINITY, INFINITY, 0}},
   };
   for (size_t k = 0; k < COUNT(rows); k++) {
     mt_tensor *out = NULL;
@@ -252,6 +282,34 @@ START_TEST(test_unary_specials) {
     drop(out);
   }
   drop(x);
+}
+END_TEST
+
+START_TEST(test_round_and_sign) {
+  mt_tensor *x = make(MT_F32, 1, SHAPE(8), VALUES(0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 8388609, -0.25));
+  mt_tensor *out = NULL, *n = make(MT_I8, 1, SHAPE(4), VALUES(-128, 127, -1, 0)), *minus = NULL;
+  mt_tensor *u = make(MT_U8, 1, SHAPE(2), VALUES(1, 0)), *magnitude = NULL, *wrapped = NULL;
+  ck_ok(mt_round(rt, x, &out));
+  check_values(out, VALUES(0, 2, 2, 0, -2, -2, 8388609, 0));
+  ck_assert(signbit(at(out, 3)) && signbit(at(out, 7)));
+  ck_ok(mt_neg(rt, n, &minus));
+  check_values(minus, VALUES(-128, -127, 1, 0));
+  ck_ok(mt_abs(rt, n, &magnitude));
+  check_values(magnitude, VALUES(-128, 127, 1, 0));
+  ck_ok(mt_neg(rt, u, &wrapped));
+  check_values(wrapped, VALUES(255, 0));
+  drop(x), drop(out), drop(n), drop(minus), drop(u), drop(magnitude), drop(wrapped);
+}
+END_TEST
+
+/* sin of a large float is right: the argument is reduced with all its digits. */
+START_TEST(test_large_angles) {
+  mt_tensor *x = make(MT_F32, 1, SHAPE(3), VALUES(1e6, 3e38f, 12345678)), *out = NULL;
+  ck_ok(mt_sin(rt, x, &out));
+  for (int i = 0; i < 3; i++) {
+    check_value(at(out, i), (double)(float)sinl((long double)at(x, i)), 1e-7);
+  }
+  drop(x), drop(out);
 }
 END_TEST
 
@@ -374,6 +432,7 @@ int main(void) {
                           test_integer_edges,  test_narrow_edges,   test_float_specials,
                           test_unary,          test_unary_specials, test_scale,
                           test_rounds_once,    test_in_place,       test_empty_and_scalar,
-                          test_bad_outputs,    test_errors,         test_overflow};
+                          test_round_and_sign, test_large_angles,   test_bad_outputs,
+                          test_errors,         test_overflow};
   return run_ops_tests("ops_elementwise", tests, COUNT(tests), setup, teardown);
 }

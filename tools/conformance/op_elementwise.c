@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add, sub, mul, div; relu ... sqrt; scale. */
+/* Functions of one and two inputs, comparisons, scale. */
 #include "conformance.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static const shape shapes[] = {
 static const shape large_shape = {2, {301, 1003}};
 
 /* Where the output goes, by number; the same for all elementwise ops. */
-static void choose_output(conf_case *k, int number, const char *layout) {
+static void choose_output(conf_case *k, int number, const char *layout, bool in_place) {
   static const struct {
     conf_out out;
     conf_layout layout;
@@ -39,7 +39,7 @@ static void choose_output(conf_case *k, int number, const char *layout) {
       {CONF_GIVEN, CONF_TRANSPOSED, ", transposed output"},
       {CONF_GIVEN, CONF_MISALIGNED, ", misaligned output"},
   };
-  k->out = ways[number].out;
+  k->out = ways[number].out == CONF_IN_PLACE && !in_place ? CONF_FRESH : ways[number].out;
   k->out_layout = ways[number].layout;
   snprintf(k->what, sizeof(k->what), "%s%s", layout, ways[number].name);
 }
@@ -59,12 +59,21 @@ static bool worth_it(conf_layout layout, int output) {
 
 typedef struct binary_row {
   mt_status (*fn)(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out);
-  double ulps; /* of random and special floats; integers are exact (but quotients) */
-  bool quotient;
+  double ulps;   /* of random and special floats; integers are exact (but quotients) */
+  bool quotient; /* not exact on integers either */
+  bool compares; /* the result is bool */
 } binary_row;
 
-static const binary_row row_add = {mt_add, 0, false}, row_sub = {mt_sub, 0, false},
-                        row_mul = {mt_mul, 0, false}, row_div = {mt_div, 3, true};
+static const binary_row row_add = {mt_add, 0, false, false}, row_sub = {mt_sub, 0, false, false},
+                        row_mul = {mt_mul, 0, false, false}, row_div = {mt_div, 3, true, false},
+                        row_maximum = {mt_maximum, 0, false, false},
+                        row_minimum = {mt_minimum, 0, false, false},
+                        row_pow = {mt_pow, 16, true, false}, row_equal = {mt_equal, 0, false, true},
+                        row_not_equal = {mt_not_equal, 0, false, true},
+                        row_less = {mt_less, 0, false, true},
+                        row_less_equal = {mt_less_equal, 0, false, true},
+                        row_greater = {mt_greater, 0, false, true},
+                        row_greater_equal = {mt_greater_equal, 0, false, true};
 
 static mt_status call_binary(mt_runtime *rt, const conf_case *k, mt_tensor **out) {
   const binary_row *row = k->args;
@@ -81,7 +90,7 @@ static void check_binary(conf *c, const binary_row *row, const shape *a, const s
   k.ulps = whole ? 0 : row->ulps;
   k.tiny = fill.kind == CONF_SPECIALS;
   snprintf(names, sizeof(names), "%s and %s", layout_names[la], layout_names[lb]);
-  choose_output(&k, output, names);
+  choose_output(&k, output, names, !row->compares || c->dtype == MT_BOOL);
   conf_check(c, &k);
 }
 
@@ -156,7 +165,16 @@ static const unary_row row_relu = {mt_relu, -8, 8, 0, 0, true},
                        row_tanh = {mt_tanh, -10, 10, 8, 0, false},
                        row_exp = {mt_exp, -10, 10, 4, 0, false},
                        row_log = {mt_log, 0, 100, 4, 0, false},
-                       row_sqrt = {mt_sqrt, 0, 100, 3, 0, false};
+                       row_sqrt = {mt_sqrt, 0, 100, 3, 0, false},
+                       row_sin = {mt_sin, -40, 40, 8, 0, false},
+                       row_cos = {mt_cos, -40, 40, 8, 0, false},
+                       row_erf = {mt_erf, -4, 4, 8, 0, false},
+                       row_rsqrt = {mt_rsqrt, 0, 100, 4, 0, false},
+                       row_reciprocal = {mt_reciprocal, -8, 8, 3, 0, false},
+                       row_floor = {mt_floor, -8, 8, 0, 0, true},
+                       row_ceil = {mt_ceil, -8, 8, 0, 0, true},
+                       row_round = {mt_round, -8, 8, 0, 0, true},
+                       row_neg = {mt_neg, -8, 8, 0, 0, true}, row_abs = {mt_abs, -8, 8, 0, 0, true};
 
 static mt_status call_unary(mt_runtime *rt, const conf_case *k, mt_tensor **out) {
   const unary_row *row = k->args;
@@ -183,7 +201,7 @@ static void check_unary(conf *c, const unary_row *row, const shape *s, conf_layo
   k.ulps = row->exact ? 0 : ulps_of(c, row->ulps);
   k.slack[0] = row->cancel > 0 && k.in[0].view ? cancel_slack(c, k.in[0].view, row->cancel) : NULL;
   k.tiny = !row->exact || fill.kind == CONF_SPECIALS;
-  choose_output(&k, output, layout_names[layout]);
+  choose_output(&k, output, layout_names[layout], true);
   conf_check(c, &k);
 }
 
@@ -227,7 +245,7 @@ static void scale_body(conf *c, const void *arg) {
             conf_make(c, c->dtype, shapes[i].rank, shapes[i].extent, (conf_layout)layout, fills[f]);
         k.ulps = factors[n] == 1.0 / 3 ? 2 : 0; /* the factor itself may be rounded to f32 */
         k.tiny = f == 2;
-        choose_output(&k, output, layout_names[layout]);
+        choose_output(&k, output, layout_names[layout], true);
         conf_check(c, &k);
       }
     }
@@ -249,5 +267,24 @@ static const conf_op ops[] = {
     {"log", conf_floats, unary_body, &row_log},
     {"sqrt", conf_floats, unary_body, &row_sqrt},
     {"scale", conf_floats, scale_body, NULL},
+    {"sin", conf_floats, unary_body, &row_sin},
+    {"cos", conf_floats, unary_body, &row_cos},
+    {"erf", conf_floats, unary_body, &row_erf},
+    {"rsqrt", conf_floats, unary_body, &row_rsqrt},
+    {"reciprocal", conf_floats, unary_body, &row_reciprocal},
+    {"floor", conf_floats, unary_body, &row_floor},
+    {"ceil", conf_floats, unary_body, &row_ceil},
+    {"round", conf_floats, unary_body, &row_round},
+    {"neg", conf_numbers, unary_body, &row_neg},
+    {"abs", conf_numbers, unary_body, &row_abs},
+    {"maximum", conf_numbers, binary_body, &row_maximum},
+    {"minimum", conf_numbers, binary_body, &row_minimum},
+    {"pow", conf_floats, binary_body, &row_pow},
+    {"equal", conf_all, binary_body, &row_equal},
+    {"not_equal", conf_all, binary_body, &row_not_equal},
+    {"less", conf_numbers, binary_body, &row_less},
+    {"less_equal", conf_numbers, binary_body, &row_less_equal},
+    {"greater", conf_numbers, binary_body, &row_greater},
+    {"greater_equal", conf_numbers, binary_body, &row_greater_equal},
 };
 const conf_family conf_elementwise = {ops, COUNT(ops)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * sum, mean, max, softmax. Two sums of n terms in any order differ by at most
+ * sum, mean, max, min, softmax, log_softmax. Two sums of n terms in any order differ by at most
  * 2 (n + 8) u sum|x|; softmax is off by a relative error of its sum and its exponentials.
  */
 #include "conformance.h"
@@ -14,7 +14,7 @@
 typedef mt_status reduce_fn(mt_runtime *rt, mt_tensor *x, const int *axes, int count, int keepdims,
                             mt_tensor **out);
 
-typedef enum reduce_kind { SUM, MEAN, MAX } reduce_kind;
+typedef enum reduce_kind { SUM, MEAN, MAX /* or min */ } reduce_kind;
 
 typedef struct reduce_row {
   reduce_fn *fn;
@@ -22,7 +22,7 @@ typedef struct reduce_row {
 } reduce_row;
 
 static const reduce_row row_sum = {mt_sum, SUM}, row_mean = {mt_mean, MEAN},
-                        row_max = {mt_max, MAX};
+                        row_max = {mt_max, MAX}, row_min = {mt_min, MAX};
 
 typedef struct reduce_args {
   reduce_fn *fn;
@@ -157,18 +157,49 @@ static void reduce_body(conf *c, const void *arg) {
 
 /* ---- softmax ------------------------------------------------------------------------- */
 
+typedef mt_status softmax_fn(mt_runtime *rt, mt_tensor *x, int axis, mt_tensor **out);
+
+typedef struct softmax_row {
+  softmax_fn *fn;
+  bool log;
+} softmax_row;
+
+static const softmax_row row_softmax = {mt_softmax, false},
+                         row_log_softmax = {mt_log_softmax, true};
+
+typedef struct softmax_args {
+  softmax_fn *fn;
+  int axis;
+} softmax_args;
+
 static mt_status call_softmax(mt_runtime *rt, const conf_case *k, mt_tensor **out) {
-  return mt_softmax(rt, k->in[0].view, *(const int *)k->args, out);
+  const softmax_args *args = k->args;
+  return args->fn(rt, k->in[0].view, args->axis, out);
 }
 
-static void check_softmax(conf *c, int rank, const int64_t *shape, int axis, conf_layout layout,
-                          conf_fill fill) {
-  conf_case k = {.call = call_softmax, .args = &axis, .in_count = 1};
+/* log_softmax takes away max and log(sum), both of the size of x: absolute errors, and one of
+ * the sum that is relative there. */
+static double *log_slack(conf *c, const mt_tensor *x, int64_t n) {
+  double *slack = conf_values(c, x), largest = 0;
+  for (int64_t i = 0; slack && i < mt_tensor_elements(x); i++) {
+    largest = isfinite(slack[i]) && fabs(slack[i]) > largest ? fabs(slack[i]) : largest;
+  }
+  for (int64_t i = 0; slack && i < mt_tensor_elements(x); i++) {
+    slack[i] = 2 * (largest * 4 + (double)n + 24) * conf_roundoff(c->dtype);
+  }
+  return slack;
+}
+
+static void check_softmax(conf *c, const softmax_row *row, int rank, const int64_t *shape, int axis,
+                          conf_layout layout, conf_fill fill) {
+  softmax_args args = {row->fn, axis};
+  conf_case k = {.call = call_softmax, .args = &args, .in_count = 1};
   k.in[0] = conf_make(c, c->dtype, rank, shape, layout, fill);
   int64_t n = shape[axis < 0 ? axis + rank : axis];
   /* relative: n roundings of the sum, 4 of each exp, and x - max (up to 16) rounded */
   bool half = c->dtype == MT_F16 || c->dtype == MT_BF16;
-  k.ulps = half ? 1 : 2 * (double)(n + 24);
+  k.ulps = half ? 1 : row->log ? 2 : 2 * (double)(n + 24);
+  k.slack[0] = row->log && k.in[0].view ? log_slack(c, k.in[0].view, n) : NULL;
   k.tiny = true;
   k.out = (conf_out)conf_below(c, layout == CONF_BROADCAST ? 2 : 3);
   k.out_layout = (conf_layout)conf_below(c, 3);
@@ -189,17 +220,17 @@ static void softmax_body(conf *c, const void *row) {
   };
   static const int64_t large[] = {257, 1025};
   const conf_fill fills[] = {{CONF_INTEGERS, -4, 4}, {CONF_UNIFORM, -8, 8}, {CONF_SPARKS, -4, 4}};
-  (void)row;
   for (size_t i = 0; i < COUNT(rows); i++) {
     for (int layout = 0; layout < CONF_LAYOUTS; layout++) {
       for (size_t f = 0; f < COUNT(fills); f++) {
-        check_softmax(c, rows[i].rank, rows[i].shape, rows[i].axis, (conf_layout)layout, fills[f]);
+        check_softmax(c, row, rows[i].rank, rows[i].shape, rows[i].axis, (conf_layout)layout,
+                      fills[f]);
       }
     }
   }
   if (c->large) {
-    check_softmax(c, 2, large, 1, CONF_PACKED, fills[1]);
-    check_softmax(c, 2, large, 0, CONF_SLICED, fills[1]);
+    check_softmax(c, row, 2, large, 1, CONF_PACKED, fills[1]);
+    check_softmax(c, row, 2, large, 0, CONF_SLICED, fills[1]);
   }
 }
 
@@ -207,6 +238,8 @@ static const conf_op ops[] = {
     {"sum", conf_all, reduce_body, &row_sum},
     {"mean", conf_floats, reduce_body, &row_mean},
     {"max", conf_numbers, reduce_body, &row_max},
-    {"softmax", conf_floats, softmax_body, NULL},
+    {"min", conf_numbers, reduce_body, &row_min},
+    {"softmax", conf_floats, softmax_body, &row_softmax},
+    {"log_softmax", conf_floats, softmax_body, &row_log_softmax},
 };
 const conf_family conf_reductions = {ops, COUNT(ops)};
