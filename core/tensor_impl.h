@@ -96,6 +96,11 @@ mt_status mt_tensor_on_storage(mt_storage *storage, const mt_layout *layout, siz
  * of ops, which are written whole. */
 mt_status mt_tensor_create_lazy(const mt_layout *layout, mt_tensor **out);
 
+/* A view with any shape and strides (elements), element 0 where the tensor's is. The caller answers
+ * for it reaching only elements that the tensor reached. No block formats. */
+mt_status mt_tensor_restride(const mt_tensor *tensor, int rank, const int64_t *shape,
+                             const int64_t *stride, mt_tensor **out);
+
 /* MT_OK, or INVALID_ARGUMENT that says why the tensor must not be written. */
 mt_status mt_tensor_writable(const char *function, const mt_tensor *tensor);
 

@@ -56,6 +56,16 @@ static mt_status measure(const char *function, mt_layout *layout) {
   return MT_OK;
 }
 
+mt_status mt_tensor_restride(const mt_tensor *tensor, int rank, const int64_t *shape,
+                             const int64_t *stride, mt_tensor **out) {
+  mt_layout layout = {.dtype = tensor->dtype, .rank = rank, .block_axis = -1};
+  memcpy(layout.shape, shape, (size_t)rank * sizeof(*shape));
+  memcpy(layout.stride, stride, (size_t)rank * sizeof(*stride));
+  *out = NULL;
+  MT_TRY(measure("a view", &layout));
+  return view_end(tensor, &layout, tensor->byte_offset, out);
+}
+
 /* ---- slice -------------------------------------------------------------------------- */
 
 static mt_status check_slice(const mt_tensor *tensor, int axis, int64_t start, int64_t stop,

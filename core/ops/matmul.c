@@ -38,16 +38,16 @@ static int64_t smaller(int64_t x, int64_t y) {
 
 static void load_a(const problem *p, int64_t i0, int64_t rows, int64_t k0, int64_t depth) {
   for (int64_t i = 0; i < rows; i++) {
-    mt_load_f64(p->a->dtype, p->a_data + (i0 + i) * p->a_row + k0 * p->a_col, p->a_col, depth,
-                p->a_tile + i * p->depth);
+    mt_load_number(p->a->dtype, p->a_data + (i0 + i) * p->a_row + k0 * p->a_col, p->a_col, depth,
+                   p->a_tile + i * p->depth);
   }
 }
 
 /* Columns past the end stay zero (see multiply). */
 static void load_b(const problem *p, int64_t j0, int64_t columns, int64_t k0, int64_t depth) {
   for (int64_t k = 0; k < depth; k++) {
-    mt_load_f64(p->b->dtype, p->b_data + (k0 + k) * p->b_row + j0 * p->b_col, p->b_col, columns,
-                p->b_tile + k * COLUMNS);
+    mt_load_number(p->b->dtype, p->b_data + (k0 + k) * p->b_row + j0 * p->b_col, p->b_col, columns,
+                   p->b_tile + k * COLUMNS);
   }
 }
 
@@ -80,6 +80,15 @@ static void multiply(const problem *p, int64_t rows, int64_t depth) {
 
 /* ---- the result --------------------------------------------------------------------- */
 
+/* Sums of products of int8, which are whole and wrap to 32 bits. */
+static void store_whole(const double *sum, int64_t columns, char *out, int64_t step) {
+  int64_t whole[COLUMNS];
+  for (int64_t j = 0; j < columns; j++) {
+    whole[j] = (int64_t)sum[j];
+  }
+  mt_store_i64(MT_I32, whole, columns, out, step);
+}
+
 /* One row of a tile: activation(alpha sum + beta out + bias), rounded here. */
 static void store_row(const problem *p, int64_t i, int64_t j0, int64_t columns, double *sum) {
   char *out = p->out_data + i * p->out_row + j0 * p->out_col;
@@ -94,8 +103,8 @@ static void store_row(const problem *p, int64_t i, int64_t j0, int64_t columns, 
     }
   }
   if (p->bias) {
-    mt_load_f64(p->bias->dtype, p->bias_data + i * p->bias_row + j0 * p->bias_col, p->bias_col,
-                columns, other);
+    mt_load_number(p->bias->dtype, p->bias_data + i * p->bias_row + j0 * p->bias_col, p->bias_col,
+                   columns, other);
     for (int64_t j = 0; j < columns; j++) {
       sum[j] += other[j];
     }
@@ -103,7 +112,11 @@ static void store_row(const problem *p, int64_t i, int64_t j0, int64_t columns, 
   for (int64_t j = 0; p->activation && j < columns; j++) {
     sum[j] = p->activation(sum[j]);
   }
-  mt_store_f64(p->out->dtype, sum, columns, out, p->out_col);
+  if (p->out->dtype == MT_I32) {
+    store_whole(sum, columns, out, p->out_col);
+  } else {
+    mt_store_f64(p->out->dtype, sum, columns, out, p->out_col);
+  }
 }
 
 static void compute_tile(const problem *p, int64_t i0, int64_t j0) {
@@ -140,11 +153,6 @@ static void steps_of(const mt_view *view, int64_t *row, int64_t *col) {
 }
 
 static void read_call(const mt_ref_call *call, problem *p) {
-  static double (*const activations[])(double) = {
-      [MT_ACT_NONE] = NULL,        [MT_ACT_RELU] = mt_relu_f64,
-      [MT_ACT_GELU] = mt_gelu_f64, [MT_ACT_GELU_TANH] = mt_gelu_tanh_f64,
-      [MT_ACT_SILU] = mt_silu_f64,
-  };
   p->a = &call->in[0];
   p->b = &call->in[1];
   p->bias = call->in[2].dtype != MT_DTYPE_NONE ? &call->in[2] : NULL;
@@ -160,7 +168,7 @@ static void read_call(const mt_ref_call *call, problem *p) {
   }
   p->alpha = mt_ref_f64(call, MT_ATTR_ALPHA, 1);
   p->beta = mt_ref_f64(call, MT_ATTR_BETA, 0);
-  p->activation = activations[mt_ref_i64(call, MT_ATTR_ACTIVATION, MT_ACT_NONE)];
+  p->activation = mt_activation_f64(mt_ref_i64(call, MT_ATTR_ACTIVATION, MT_ACT_NONE));
 }
 
 /* A walk over the batch axes: out, a, b (one matrix for all when it has no such axes), bias. */
@@ -230,18 +238,19 @@ static void operands_release(operands *o) {
 static mt_status read_options(const mt_matmul_options *given, mt_matmul_options *options) {
   *options = (mt_matmul_options)MT_MATMUL_OPTIONS_INIT;
   MT_TRY(mt_op_options("matmul", given, options, sizeof(*options)));
-  if (options->activation < MT_ACT_NONE || options->activation > MT_ACT_SILU) {
-    return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: activation %d: expected 0 .. %d",
-                   (int)options->activation, (int)MT_ACT_SILU);
-  }
+  MT_TRY(mt_op_activation("matmul", options->activation));
   return MT_OK;
+}
+
+static mt_dtype result_dtype(const mt_tensor *a) {
+  return a->dtype == MT_I8 ? MT_I32 : a->dtype;
 }
 
 static mt_status check_dtypes(const mt_tensor *a, const mt_tensor *b, const mt_tensor *bias) {
   char left[MT_DESCRIBE_BYTES], right[MT_DESCRIBE_BYTES];
   const char *why = NULL;
-  if (!mt_is_float(a->dtype)) {
-    why = "a has to be f32, f64, f16 or bf16";
+  if (!mt_is_float(a->dtype) && a->dtype != MT_I8) {
+    why = "a has to be f32, f64, f16, bf16 or i8";
   } else if (b->format ? a->dtype != MT_F32 : a->dtype != b->dtype) {
     why = b->format ? "a has to be f32 with b in a block format" : "dtypes differ (mt_cast first)";
   }
@@ -250,9 +259,9 @@ static mt_status check_dtypes(const mt_tensor *a, const mt_tensor *b, const mt_t
                    mt_tensor_describe(a, left, sizeof(left)),
                    mt_tensor_describe(b, right, sizeof(right)), why);
   }
-  if (bias && bias->dtype != a->dtype) {
+  if (bias && bias->dtype != result_dtype(a)) {
     return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: bias %s: expected %s",
-                   mt_tensor_describe(bias, left, sizeof(left)), mt_dtype_name(a->dtype));
+                   mt_tensor_describe(bias, left, sizeof(left)), mt_dtype_name(result_dtype(a)));
   }
   return MT_OK;
 }
@@ -451,6 +460,12 @@ static mt_status prepare_output(operands *o, const mt_matmul_options *options, m
   int rank;
   MT_TRY(check_dtypes(a, b, options->bias));
   MT_TRY(check_matrices(a, b));
+  if (a->dtype == MT_I8 &&
+      (options->alpha != 1 || options->beta != 0 || options->activation != MT_ACT_NONE)) {
+    return mt_fail(MT_ERR_INVALID_ARGUMENT,
+                   "matmul: alpha %g, beta %g, activation %d with i8: expected 1, 0 and none",
+                   options->alpha, options->beta, (int)options->activation);
+  }
   if (options->beta != 0 && !*out) {
     return mt_fail(MT_ERR_INVALID_ARGUMENT, "matmul: beta %g but *out is NULL: nothing to add to",
                    options->beta);
@@ -458,7 +473,7 @@ static mt_status prepare_output(operands *o, const mt_matmul_options *options, m
   MT_TRY(mt_broadcast_shapes("matmul", a, b, 2, &rank, shape));
   shape[rank] = a->shape[a->rank - 2];
   shape[rank + 1] = b->shape[b->rank - 1];
-  return mt_op_output("matmul", out, a->dtype, rank + 2, shape, dst);
+  return mt_op_output("matmul", out, result_dtype(a), rank + 2, shape, dst);
 }
 
 static mt_status product(mt_runtime *rt, mt_tensor *a, mt_tensor *b,

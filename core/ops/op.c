@@ -156,6 +156,17 @@ mt_status mt_op_options(const char *op, const void *given, void *options, size_t
   return MT_OK;
 }
 
+mt_status mt_op_range(const char *op, const char *name, int64_t value, int64_t lo, int64_t hi) {
+  return value >= lo && value <= hi
+             ? MT_OK
+             : mt_fail(MT_ERR_INVALID_ARGUMENT, "%s: %s %lld: expected %lld .. %lld", op, name,
+                       (long long)value, (long long)lo, (long long)hi);
+}
+
+mt_status mt_op_activation(const char *op, mt_activation activation) {
+  return mt_op_range(op, "activation", activation, MT_ACT_NONE, MT_ACT_SILU);
+}
+
 static bool same_shape(const mt_tensor *tensor, int rank, const int64_t *shape) {
   return tensor->rank == rank &&
          (rank == 0 || memcmp(tensor->shape, shape, (size_t)rank * sizeof(*shape)) == 0);
@@ -247,6 +258,19 @@ mt_status mt_op_run_many(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_
 
 mt_status mt_op_run(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor **out) {
   return mt_op_run_many(rt, call, in_place_ok, &out);
+}
+
+mt_status mt_op_run_view(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor *dst,
+                         mt_tensor **out) {
+  mt_tensor *view = call->out; /* given: stays ours */
+  mt_status status = mt_op_run(rt, call, in_place_ok, &view);
+  mt_tensor_release(&call->out);
+  if (!*out && status == MT_OK) {
+    *out = dst;
+  } else if (!*out) {
+    mt_tensor_release(&dst);
+  }
+  return status;
 }
 
 mt_status mt_broadcast_shapes(const char *op, const mt_tensor *a, const mt_tensor *b, int skip,

@@ -107,6 +107,12 @@ mt_status mt_op_same_dtype(const char *op, const char *a_name, const mt_tensor *
  * the defaults for the rest. */
 mt_status mt_op_options(const char *op, const void *given, void *options, size_t size);
 
+/* An mt_activation of the options; else "op: activation 7: expected 0 .. 4". */
+mt_status mt_op_activation(const char *op, mt_activation activation);
+
+/* "op: name 7: expected lo .. hi" */
+mt_status mt_op_range(const char *op, const char *name, int64_t value, int64_t lo, int64_t hi);
+
 /* *dst: *out when given (checked against dtype and shape, not repeating, writable), else
  * a new tensor. */
 mt_status mt_op_output(const char *op, mt_tensor **out, mt_dtype dtype, int rank,
@@ -123,6 +129,11 @@ mt_status mt_op_run_many(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_
 
 /* For calls that end before mt_op_run_many: releases the outputs that mt_op_output made. */
 void mt_op_drop_outputs(mt_op_call *call, mt_tensor **outs[]);
+
+/* mt_op_run where call->out is a view of what *out is to be: dst (given, or made by mt_op_output).
+ * Takes over neither; releases call->out. */
+mt_status mt_op_run_view(mt_runtime *rt, mt_op_call *call, bool in_place_ok, mt_tensor *dst,
+                         mt_tensor **out);
 
 /* INVALID_ARGUMENT when an output overlaps an input or another output; mt_op_run checks, too. */
 mt_status mt_op_check_overlap(const mt_op_call *call, bool in_place_ok);

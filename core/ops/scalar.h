@@ -4,6 +4,8 @@
 #define MT_CORE_OPS_SCALAR_H
 
 #include <math.h>
+#include <mecantensor/ops.h>
+#include <stddef.h>
 
 static inline double mt_relu_f64(double x) {
   return x < 0 ? 0 : x;
@@ -25,6 +27,17 @@ static inline double mt_silu_f64(double x) {
 
 static inline double mt_sigmoid_f64(double x) {
   return 1 / (1 + exp(-x));
+}
+
+/* The function of an mt_activation; NULL: none. */
+static inline double (*mt_activation_f64(int64_t activation))(double) {
+  switch (activation) {
+  case MT_ACT_RELU: return mt_relu_f64;
+  case MT_ACT_GELU: return mt_gelu_f64;
+  case MT_ACT_GELU_TANH: return mt_gelu_tanh_f64;
+  case MT_ACT_SILU: return mt_silu_f64;
+  default: return NULL;
+  }
 }
 
 #endif

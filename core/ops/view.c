@@ -335,3 +335,18 @@ void mt_copy_walk(mt_walk *walk, size_t size) {
     mt_copy_units(size, walk->at[1], walk->stride[1], walk->count, walk->at[0], walk->stride[0]);
   }
 }
+
+void mt_load_number(mt_dtype dtype, const char *src, int64_t step, int64_t n, double *dst) {
+  int64_t piece[MT_LINE];
+  if (mt_is_float(dtype)) {
+    mt_load_f64(dtype, src, step, n, dst);
+    return;
+  }
+  for (int64_t at = 0; at < n; at += MT_LINE) {
+    int64_t count = n - at < MT_LINE ? n - at : MT_LINE;
+    mt_load_i64(dtype, src + at * step, step, count, piece);
+    for (int64_t i = 0; i < count; i++) {
+      dst[at + i] = (double)piece[i];
+    }
+  }
+}

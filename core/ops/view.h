@@ -58,6 +58,9 @@ bool mt_walk_next(mt_walk *walk);
 void mt_load_f64(mt_dtype dtype, const char *src, int64_t step, int64_t n, double *dst);
 void mt_load_i64(mt_dtype dtype, const char *src, int64_t step, int64_t n, int64_t *dst);
 
+/* Either, as double (an int64 is rounded). */
+void mt_load_number(mt_dtype dtype, const char *src, int64_t step, int64_t n, double *dst);
+
 /* To any dtype. From double: floats round once, to nearest even; integers truncate and
  * saturate, NaN gives 0. From int64: integers wrap, floats round once. bool: x != 0. */
 void mt_store_f64(mt_dtype dtype, const double *src, int64_t n, char *dst, int64_t step);

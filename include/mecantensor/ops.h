@@ -59,10 +59,10 @@ typedef struct mt_matmul_options {
 /*
  * out = activation(alpha * a b + beta * out + bias)
  * a [..., M, K], b [..., K, N], out [..., M, N]; leading axes broadcast. Rank >= 2.
- * a, b, bias: f32, f64, f16 or bf16, the same. b may also be in a block format whose
- * blocks run along K (weights [N, K] in that format with trans_b, for one); a and
- * out are then f32. K = 0 gives zeros (then beta, bias, activation). options: NULL
- * for the defaults.
+ * a, b, bias: f32, f64, f16 or bf16, the same; or a and b i8, out and bias i32 (exact; wraps;
+ * alpha, beta and activation at their defaults). b may also be in a block format whose blocks run
+ * along K (weights [N, K] in that format with trans_b, for one); a and out are then f32. K = 0
+ * gives zeros (then beta, bias, activation). options: NULL for the defaults.
  */
 MT_API mt_status mt_matmul(mt_runtime *rt, mt_tensor *a, mt_tensor *b,
                            const mt_matmul_options *options, mt_tensor **out);

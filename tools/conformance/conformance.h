@@ -90,6 +90,14 @@ double conf_spacing(mt_dtype dtype, double x);
 /* Unit roundoff of what ops of this dtype compute in: f64 in f64, the others in f32. */
 double conf_roundoff(mt_dtype dtype);
 
+/* |tensor| as a new f64 tensor, NaN and infinities as 0; NULL stays NULL. With all inputs of a sum
+ * of products made so, the op itself gives what its error is measured by. */
+mt_tensor *conf_magnitudes(conf *c, const mt_tensor *tensor);
+/* The elements of a tensor, times factor: slack of a case. Releases the tensor. */
+double *conf_slack(conf *c, mt_tensor *tensor, double factor);
+/* The largest finite magnitude of the elements; 0 when there are none. */
+double conf_largest(conf *c, const mt_tensor *tensor);
+
 /* ---- cases ----------------------------------------------------------------------------------- */
 typedef enum conf_out {
   CONF_FRESH,    /* *out is NULL */

@@ -185,6 +185,40 @@ double *conf_values(conf *c, const mt_tensor *tensor) {
   return values;
 }
 
+mt_tensor *conf_magnitudes(conf *c, const mt_tensor *tensor) {
+  int64_t count = tensor ? mt_tensor_elements(tensor) : 0;
+  double *values = tensor ? conf_values(c, tensor) : NULL;
+  mt_tensor *out = NULL;
+  for (int64_t i = 0; values && i < count; i++) {
+    values[i] = isfinite(values[i]) ? fabs(values[i]) : 0;
+  }
+  if (tensor && mt_tensor_from_data(MT_F64, mt_tensor_rank(tensor), mt_tensor_shape(tensor),
+                                    values ? (void *)values : (void *)&count, &out) != MT_OK) {
+    c->broken = true;
+  }
+  free(values);
+  return out;
+}
+
+double *conf_slack(conf *c, mt_tensor *tensor, double factor) {
+  double *values = tensor ? conf_values(c, tensor) : NULL;
+  for (int64_t i = 0; values && i < mt_tensor_elements(tensor); i++) {
+    values[i] *= factor;
+  }
+  mt_tensor_release(&tensor);
+  return values;
+}
+
+double conf_largest(conf *c, const mt_tensor *tensor) {
+  double *values = tensor ? conf_values(c, tensor) : NULL, largest = 0;
+  for (int64_t i = 0; values && i < mt_tensor_elements(tensor); i++) {
+    double x = fabs(values[i]);
+    largest = isfinite(x) && x > largest ? x : largest;
+  }
+  free(values);
+  return largest;
+}
+
 /* ---- layouts ------------------------------------------------------------------------- */
 
 static void free_memory(void *data, void *user) {
