@@ -30,6 +30,9 @@ VEC_INLINE vm vm_or(vm a, vm b) {
 VEC_INLINE vm vm_and(vm a, vm b) {
   return _mm256_and_ps(a, b);
 }
+VEC_INLINE vm vm_not(vm a) {
+  return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1)));
+}
 VEC_INLINE vm vm_none(void) {
   return _mm256_setzero_ps();
 }
@@ -111,6 +114,12 @@ VEC_INLINE vf vf_xor(vf a, vf b) {
 }
 VEC_INLINE vf vf_round(vf a) {
   return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+VEC_INLINE vf vf_floor(vf a) {
+  return _mm256_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+VEC_INLINE vf vf_ceil(vf a) {
+  return _mm256_round_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
 }
 
 /* ---- comparing and choosing ---- */
@@ -239,6 +248,24 @@ VEC_INLINE vd vd_set(double x) {
 }
 VEC_INLINE vd vd_add(vd a, vd b) {
   return _mm256_add_pd(a, b);
+}
+VEC_INLINE vd vd_sub(vd a, vd b) {
+  return _mm256_sub_pd(a, b);
+}
+VEC_INLINE vd vd_mul(vd a, vd b) {
+  return _mm256_mul_pd(a, b);
+}
+VEC_INLINE vd vd_fma(vd a, vd b, vd c) {
+  return _mm256_fmadd_pd(a, b, c);
+}
+VEC_INLINE vd vd_fnma(vd a, vd b, vd c) {
+  return _mm256_fnmadd_pd(a, b, c);
+}
+VEC_INLINE vd vd_sqrt(vd a) {
+  return _mm256_sqrt_pd(a);
+}
+VEC_INLINE vd vd_round(vd a) {
+  return _mm256_round_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 VEC_INLINE vd vd_div(vd a, vd b) {
   return _mm256_div_pd(a, b);

@@ -113,7 +113,7 @@ static void conv_body(conf *c, const void *row) {
   (void)row;
   for (size_t i = 0; i < COUNT(conv_shapes); i++) {
     for (size_t f = 0; f < COUNT(fills); f++) {
-      for (int turn = 0; turn < 4; turn++) {
+      for (int turn = 0; turn < 2; turn++) {
         check_conv(c, &conv_shapes[i], fills[f], turn == 0);
       }
     }

@@ -16,18 +16,38 @@
 enum { CPU_MAX_RANK = 16, CPU_CACHE_LINE = 64 };
 
 /* ---- objects -------------------------------------------------------------------------- */
+/* Attributes that some op knows: X(KEY, "name"). At most 32. */
+#define CPU_ATTRS(X)                                                                               \
+  X(ALPHA, "alpha")                                                                                \
+  X(BETA, "beta")                                                                                  \
+  X(ACTIVATION, "activation")                                                                      \
+  X(FACTOR, "factor")                                                                              \
+  X(AXIS, "axis")                                                                                  \
+  X(AXES, "axes")                                                                                  \
+  X(KEEPDIMS, "keepdims")                                                                          \
+  X(MIN, "min")                                                                                    \
+  X(MAX, "max")                                                                                    \
+  X(EPSILON, "epsilon")                                                                            \
+  X(SCALE, "scale")                                                                                \
+  X(CAUSAL, "causal")                                                                              \
+  X(SOFTCAP, "softcap")                                                                            \
+  X(STRIDE, "stride")                                                                              \
+  X(PADDING, "padding")                                                                            \
+  X(DILATION, "dilation")                                                                          \
+  X(GROUPS, "groups")                                                                              \
+  X(DIMS, "dims")                                                                                  \
+  X(BASE, "base")                                                                                  \
+  X(INTERLEAVED, "interleaved")                                                                    \
+  X(INVERSE, "inverse")
+
 typedef enum cpu_attr {
-  CPU_ATTR_ALPHA,
-  CPU_ATTR_BETA,
-  CPU_ATTR_ACTIVATION,
-  CPU_ATTR_FACTOR,
-  CPU_ATTR_AXIS,
-  CPU_ATTR_AXES,
-  CPU_ATTR_KEEPDIMS,
-  CPU_ATTR_COUNT
+#define CPU_ATTR_KEY(key, name) CPU_ATTR_##key,
+  CPU_ATTRS(CPU_ATTR_KEY)
+#undef CPU_ATTR_KEY
+      CPU_ATTR_COUNT
 } cpu_attr;
 
-enum { CPU_OP_MAX = 40 };
+enum { CPU_OP_MAX = 80 };
 
 typedef struct cpu_plugin {
   const mt_host_v1 *host;       /* valid until shutdown */
@@ -224,6 +244,18 @@ uint64_t cpu_few_rows_scratch(const cpu_matmul *p);
 void cpu_few_rows_run(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads,
                       void *scratch);
 
+/* ---- rows.c: pieces of rows of f32, f16 or bf16 as adjacent floats ------------------------- */
+enum { CPU_ROW = 512 }; /* the most elements of a piece */
+
+bool cpu_is_real(int32_t dtype);
+/* All inputs that are there are; else answers no. */
+bool cpu_all_real(const mt_op_v1 *op, mt_support_v1 *answer);
+/* n elements at any step: where they are when that is so already (f32, step 1; n may be anything
+ * then), else in buffer. */
+const float *cpu_row_in(int32_t dtype, int64_t n, const char *src, int64_t step, float *buffer);
+/* And into memory of that type (also bool). */
+void cpu_row_out(int32_t dtype, int64_t n, const float *row, char *dst, int64_t step);
+
 /* ---- elementwise.c ---- */
 cpu_unary_fn *cpu_unary_kernel(int kind); /* cpu_unary */
 
@@ -235,6 +267,7 @@ cpu_unary_fn *cpu_unary_kernel(int kind); /* cpu_unary */
                            mt_message_v1 *msg)
 CPU_DECLARE_OP(binary);
 CPU_DECLARE_OP(unary);
+CPU_DECLARE_OP(where);
 CPU_DECLARE_OP(reduce);
 CPU_DECLARE_OP(softmax);
 CPU_DECLARE_OP(copy);
@@ -242,7 +275,8 @@ CPU_DECLARE_OP(cast);
 CPU_DECLARE_OP(concat);
 CPU_DECLARE_OP(gather);
 
-typedef enum cpu_reduction { CPU_SUM, CPU_MEAN, CPU_MAX_OF } cpu_reduction;
+typedef enum cpu_line_op { CPU_SOFTMAX, CPU_LOG_SOFTMAX } cpu_line_op;
+typedef enum cpu_reduction { CPU_SUM, CPU_MEAN, CPU_MAX_OF, CPU_MIN_OF } cpu_reduction;
 
 /* ---- cpuid.c ----------------------------------------------------------------------------------
  */

@@ -200,7 +200,7 @@ static void finish_row(const cpu_finish *f, int64_t n, const cpu_any_f32 *c, int
     }
   }
   if (f->activation) {
-    f->activation(n, row, 1.0f, row);
+    f->activation(n, row, NULL, row);
   }
 }
 

@@ -37,8 +37,9 @@ static void *allocate(const mt_host_v1 *host, uint64_t bytes, mt_message_v1 *msg
 
 /* ---- the instance ---- */
 static void intern_names(cpu_plugin *plugin) {
-  static const char *const attrs[CPU_ATTR_COUNT] = {"alpha", "beta", "activation", "factor",
-                                                    "axis",  "axes", "keepdims"};
+#define CPU_ATTR_NAME(key, name) name,
+  static const char *const attrs[CPU_ATTR_COUNT] = {CPU_ATTRS(CPU_ATTR_NAME)};
+#undef CPU_ATTR_NAME
   const mt_host_v1 *host = plugin->host;
   for (size_t i = 0; i < cpu_op_count; i++) {
     plugin->op_id[i] = host->intern_op(host->ctx, cpu_ops[i].name, 1);

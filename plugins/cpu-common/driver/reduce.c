@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* reduce.c - sum, mean and max over axes, and softmax; f32. */
+/* reduce.c - sum, mean, max and min over axes, softmax and its logarithm; f32, f16, bf16. */
 #include "cpu.h"
 
 #include <math.h>
@@ -53,6 +53,7 @@ static bool describe(const cpu_plugin *plugin, const mt_op_v1 *op, reduction *r)
 typedef struct reduce_job {
   const reduction *r;
   int kind;
+  int32_t dtype;
   char *out;
   const char *in;
   int64_t pieces; /* along: of one inner row */
@@ -62,30 +63,58 @@ typedef struct reduce_job {
 } reduce_job;
 
 static double combine(int kind, double so_far, double value) {
-  if (kind != CPU_MAX_OF) {
-    return so_far + value;
+  switch (kind) {
+  case CPU_MAX_OF: return value > so_far || isnan(value) ? value : so_far;
+  case CPU_MIN_OF: return value < so_far || isnan(value) ? value : so_far;
+  default: return so_far + value;
   }
-  return value > so_far || isnan(value) ? value : so_far;
 }
 
 static double start_of(int kind) {
-  return kind == CPU_MAX_OF ? -INFINITY : 0.0;
+  return kind == CPU_MAX_OF ? -INFINITY : kind == CPU_MIN_OF ? INFINITY : 0.0;
 }
 
-static float result_of(const reduce_job *job, double value) {
-  return (float)(job->kind == CPU_MEAN ? value / (double)job->r->count : value);
+static double fold(int kind, int64_t n, const float *x) {
+  switch (kind) {
+  case CPU_MAX_OF: return (double)vec_max(n, x);
+  case CPU_MIN_OF: return (double)vec_min(n, x);
+  default: return vec_sum(n, x);
+  }
+}
+
+/* n adjacent elements of any type */
+static double fold_row(const reduce_job *job, int64_t n, const char *src) {
+  if (job->dtype == MT_ABI_DTYPE_F32) {
+    return fold(job->kind, n, (const float *)src);
+  }
+  double total = start_of(job->kind);
+  float row[CPU_ROW];
+  for (int64_t i = 0; i < n; i += CPU_ROW) {
+    int64_t count = cpu_min(CPU_ROW, n - i);
+    const float *x = cpu_row_in(job->dtype, count, src + 2 * i, 1, row);
+    total = combine(job->kind, total, fold(job->kind, count, x));
+  }
+  return total;
+}
+
+static const char *element(const reduce_job *job, int64_t index) {
+  return job->in + index * cpu_dtype_size(job->dtype);
+}
+
+static void put_result(const reduce_job *job, int64_t index, double value) {
+  float result = (float)(job->kind == CPU_MEAN ? value / (double)job->r->count : value);
+  cpu_row_out(job->dtype, 1, &result, job->out + index * cpu_dtype_size(job->dtype), 1);
 }
 
 /* Piece number `piece` of all rows of the reduced nest, in memory order */
-static double reduce_piece(const reduce_job *job, const float *in, int64_t piece) {
+static double reduce_piece(const reduce_job *job, const char *in, int64_t piece) {
   const cpu_nest *reduced = &job->r->reduced;
   int64_t row = reduced->extent[reduced->rank - 1];
   int64_t offset[CPU_NEST_OPERANDS];
   cpu_nest_offsets(reduced, 1, piece / job->pieces, offset);
   int64_t from = piece % job->pieces * PIECE;
   int64_t n = cpu_min(PIECE, row - from);
-  const float *x = in + offset[0] + from;
-  return job->kind == CPU_MAX_OF ? (double)vec_max(n, x) : vec_sum(n, x);
+  return fold_row(job, n, in + (offset[0] + from) * cpu_dtype_size(job->dtype));
 }
 
 static int64_t pieces_of_all(const reduce_job *job) {
@@ -102,10 +131,9 @@ static void reduce_along(void *arg, uint32_t task) {
     cpu_nest_offsets(&job->r->kept, 0, unit, offset);
     double value = start_of(job->kind);
     for (int64_t piece = 0; piece < all; piece++) {
-      value =
-          combine(job->kind, value, reduce_piece(job, (const float *)job->in + offset[1], piece));
+      value = combine(job->kind, value, reduce_piece(job, element(job, offset[1]), piece));
     }
-    ((cpu_any_f32 *)job->out)[offset[0]] = result_of(job, value);
+    put_result(job, offset[0], value);
   }
 }
 
@@ -117,7 +145,7 @@ static void reduce_partials(void *arg, uint32_t task) {
   for (int64_t unit = cpu_share(job->units, task, job->tasks); unit < end; unit++) {
     int64_t offset[CPU_NEST_OPERANDS];
     cpu_nest_offsets(&job->r->kept, 0, unit / all, offset);
-    job->partials[unit] = reduce_piece(job, (const float *)job->in + offset[1], unit % all);
+    job->partials[unit] = reduce_piece(job, element(job, offset[1]), unit % all);
   }
 }
 
@@ -130,7 +158,40 @@ static void join_partials(const reduce_job *job, int64_t results) {
     for (int64_t piece = 0; piece < all; piece++) {
       value = combine(job->kind, value, job->partials[i * all + piece]);
     }
-    ((cpu_any_f32 *)job->out)[offset[0]] = result_of(job, value);
+    put_result(job, offset[0], value);
+  }
+}
+
+/* n adjacent results so far: sums in double, extremes in float. */
+typedef struct columns {
+  double sums[COLUMNS];
+  float extremes[COLUMNS];
+} columns;
+
+/* rows of n elements, `row` apart, of the kind's own type. */
+static void add_rows(int kind, int64_t rows, int64_t n, const float *x, int64_t row, columns *to) {
+  switch (kind) {
+  case CPU_MAX_OF: vec_max_rows(rows, n, x, row, to->extremes); break;
+  case CPU_MIN_OF: vec_min_rows(rows, n, x, row, to->extremes); break;
+  default: vec_sum_rows(rows, n, x, row, to->sums); break;
+  }
+}
+
+enum { HALF_ROWS = 16 };
+
+static void add_typed_rows(const reduce_job *job, int64_t rows, int64_t n, const char *src,
+                           int64_t row, columns *to) {
+  if (job->dtype == MT_ABI_DTYPE_F32) {
+    add_rows(job->kind, rows, n, (const float *)src, row, to);
+    return;
+  }
+  float x[HALF_ROWS * COLUMNS];
+  for (int64_t i = 0; i < rows; i += HALF_ROWS) {
+    int64_t count = cpu_min(HALF_ROWS, rows - i);
+    for (int64_t r = 0; r < count; r++) {
+      cpu_row_in(job->dtype, n, src + 2 * (i + r) * row, 1, x + r * COLUMNS);
+    }
+    add_rows(job->kind, count, n, x, COLUMNS, to);
   }
 }
 
@@ -146,26 +207,20 @@ static void reduce_columns(void *arg, uint32_t task) {
     cpu_nest_offsets(kept, 1, unit / job->pieces, offset);
     int64_t from = unit % job->pieces * COLUMNS;
     int64_t n = cpu_min(COLUMNS, kept->extent[inner] - from);
-    double sums[COLUMNS];
-    float highest[COLUMNS];
+    columns so_far;
     for (int64_t j = 0; j < n; j++) {
-      sums[j] = 0.0;
-      highest[j] = -INFINITY;
+      so_far.sums[j] = 0.0;
+      so_far.extremes[j] = (float)start_of(job->kind);
     }
     for (int64_t i = 0; i < job->r->count; i += rows) {
       int64_t at[CPU_NEST_OPERANDS];
       cpu_nest_offsets(reduced, 1, i / rows, at);
-      const float *x = (const float *)job->in + offset[1] + from + at[0];
-      if (job->kind == CPU_MAX_OF) {
-        vec_max_rows(rows, n, x, row, highest);
-      } else {
-        vec_sum_rows(rows, n, x, row, sums);
-      }
+      add_typed_rows(job, rows, n, element(job, offset[1] + from + at[0]), row, &so_far);
     }
-    cpu_any_f32 *out = (cpu_any_f32 *)job->out + offset[0] + from * kept->stride[inner][0];
+    bool extreme = job->kind == CPU_MAX_OF || job->kind == CPU_MIN_OF;
     for (int64_t j = 0; j < n; j++) {
-      double value = job->kind == CPU_MAX_OF ? (double)highest[j] : sums[j];
-      out[j * kept->stride[inner][0]] = result_of(job, value);
+      put_result(job, offset[0] + (from + j) * kept->stride[inner][0],
+                 extreme ? (double)so_far.extremes[j] : so_far.sums[j]);
     }
   }
 }
@@ -173,8 +228,7 @@ static void reduce_columns(void *arg, uint32_t task) {
 void cpu_reduce_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
                         mt_support_v1 *answer) {
   (void)kind;
-  if (cpu_in(op, 0)->dtype != MT_ABI_DTYPE_F32) {
-    cpu_no(answer, "dtype %s: f32 only", cpu_dtype_name(cpu_in(op, 0)->dtype));
+  if (!cpu_all_real(op, answer)) {
     return;
   }
   const mt_attr_v1 *axes = cpu_attribute(plugin, op, CPU_ATTR_AXES);
@@ -226,7 +280,11 @@ int32_t cpu_reduce_run(cpu_queue *queue, int kind, const void *plan, const mt_op
   if (results == 0) {
     return MT_ABI_OK;
   }
-  reduce_job job = {.r = &r, .kind = kind, .out = cpu_out(op)->data, .in = cpu_in(op, 0)->data};
+  reduce_job job = {.r = &r,
+                    .kind = kind,
+                    .dtype = cpu_in(op, 0)->dtype,
+                    .out = cpu_out(op)->data,
+                    .in = cpu_in(op, 0)->data};
   if (r.along || r.count == 0) {
     return run_along(queue, &job, results, msg);
   }
@@ -244,6 +302,10 @@ typedef struct softmax_job {
   cpu_nest lines; /* operands: out, in; all axes but the one */
   int64_t n, out_step, in_step;
   bool columns; /* the innermost of the others is adjacent, the one is not */
+  int kind;
+  int32_t dtype;
+  bool direct; /* f32, and the line adjacent in both */
+  float *room; /* else: a line for each task */
   int64_t pieces;
   char *out;
   const char *in;
@@ -253,9 +315,10 @@ typedef struct softmax_job {
 
 enum { SOFTMAX_COLUMNS = 64 };
 
-static bool describe_softmax(const cpu_plugin *plugin, const mt_op_v1 *op, softmax_job *job) {
+static void describe_softmax(const cpu_plugin *plugin, const mt_op_v1 *op, softmax_job *job) {
   const mt_operand_v1 *in = cpu_in(op, 0), *out = cpu_out(op);
   int axis = (int)cpu_attr_i64(plugin, op, CPU_ATTR_AXIS, in->rank - 1);
+  bool f32 = in->dtype == MT_ABI_DTYPE_F32;
   job->n = in->rank == 0 ? 1 : in->shape[axis];
   job->in_step = job->n == 1 ? 1 : in->stride[axis];
   job->out_step = job->n == 1 ? 1 : out->stride[axis];
@@ -267,29 +330,53 @@ static bool describe_softmax(const cpu_plugin *plugin, const mt_op_v1 *op, softm
     }
   }
   cpu_nest_finish(&job->lines, 0);
-  if (job->in_step == 1 && job->out_step == 1) {
-    job->columns = false;
-    return true;
-  }
   const int64_t *inner = job->lines.stride[job->lines.rank - 1];
-  job->columns = inner[0] == 1 && inner[1] == 1;
-  return job->columns;
+  job->direct = f32 && job->in_step == 1 && job->out_step == 1;
+  job->columns = f32 && !job->direct && job->kind == CPU_SOFTMAX && inner[0] == 1 && inner[1] == 1;
 }
 
 void cpu_softmax_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
                          mt_support_v1 *answer) {
+  (void)plugin;
   (void)kind;
-  if (cpu_in(op, 0)->dtype != MT_ABI_DTYPE_F32) {
-    cpu_no(answer, "dtype %s: f32 only", cpu_dtype_name(cpu_in(op, 0)->dtype));
+  cpu_all_real(op, answer);
+}
+
+/* A line of any type and step into room, and back. */
+static void gather_line(const softmax_job *job, const char *x, float *room) {
+  int size = cpu_dtype_size(job->dtype);
+  for (int64_t i = 0; i < job->n; i += CPU_ROW) {
+    int64_t count = cpu_min(CPU_ROW, job->n - i);
+    const char *from = x + i * job->in_step * size;
+    const float *row = cpu_row_in(job->dtype, count, from, job->in_step, room + i);
+    if (row != room + i) {
+      cpu_copy_strided(count, sizeof(float), (const char *)row, 1, (char *)(room + i), 1);
+    }
+  }
+}
+
+static void scatter_line(const softmax_job *job, const float *room, char *y) {
+  int size = cpu_dtype_size(job->dtype);
+  for (int64_t i = 0; i < job->n; i += CPU_ROW) {
+    int64_t count = cpu_min(CPU_ROW, job->n - i);
+    cpu_row_out(job->dtype, count, room + i, y + i * job->out_step * size, job->out_step);
+  }
+}
+
+/* One line, where it is or in room. */
+static void softmax_line(const softmax_job *job, const int64_t *offset, float *room) {
+  int size = cpu_dtype_size(job->dtype);
+  char *y = job->out + offset[0] * size;
+  const char *x = job->in + offset[1] * size;
+  void (*line)(int64_t, const float *, float *) =
+      job->kind == CPU_SOFTMAX ? vec_softmax : vec_log_softmax;
+  if (job->direct) {
+    line(job->n, (const float *)x, (float *)y);
     return;
   }
-  softmax_job job;
-  answer->answer = MT_ABI_SUPPORT_YES;
-  if (!describe_softmax(plugin, op, &job)) {
-    answer->answer = MT_ABI_SUPPORT_AFTER_RELAYOUT;
-    answer->relayout_inputs = 1;
-    answer->relayout_outputs = 1;
-  }
+  gather_line(job, x, room);
+  line(job->n, room, room);
+  scatter_line(job, room, y);
 }
 
 static void softmax_lines(void *arg, uint32_t task) {
@@ -298,12 +385,12 @@ static void softmax_lines(void *arg, uint32_t task) {
   for (int64_t unit = cpu_share(job->units, task, job->tasks); unit < end; unit++) {
     int64_t offset[CPU_NEST_OPERANDS];
     cpu_nest_offsets(&job->lines, job->columns ? 1 : 0, unit / job->pieces, offset);
-    float *y = (float *)job->out + offset[0];
-    const float *x = (const float *)job->in + offset[1];
     if (!job->columns) {
-      vec_softmax(job->n, x, y);
+      softmax_line(job, offset, job->room + (int64_t)task * job->n);
       continue;
     }
+    float *y = (float *)job->out + offset[0];
+    const float *x = (const float *)job->in + offset[1];
     int64_t from = unit % job->pieces * SOFTMAX_COLUMNS;
     int64_t wide = cpu_min(SOFTMAX_COLUMNS, job->lines.extent[job->lines.rank - 1] - from);
     vec_softmax_rows(job->n, wide, x + from, job->in_step, y + from, job->out_step);
@@ -312,10 +399,8 @@ static void softmax_lines(void *arg, uint32_t task) {
 
 int32_t cpu_softmax_run(cpu_queue *queue, int kind, const void *plan, const mt_op_v1 *op,
                         mt_message_v1 *msg) {
-  (void)kind;
   (void)plan;
-  (void)msg;
-  softmax_job job;
+  softmax_job job = {.kind = kind, .dtype = cpu_in(op, 0)->dtype};
   describe_softmax(queue->plugin, op, &job);
   int64_t lines = cpu_nest_elements(&job.lines);
   if (lines == 0 || job.n == 0) {
@@ -332,6 +417,13 @@ int32_t cpu_softmax_run(cpu_queue *queue, int kind, const void *plan, const mt_o
   }
   uint32_t tasks = cpu_task_count(queue->plugin, (double)lines * (double)job.n, 8192.0);
   job.tasks = (uint32_t)cpu_min(tasks, job.units);
+  if (!job.direct && !job.columns) {
+    uint64_t bytes = (uint64_t)job.tasks * (uint64_t)job.n * sizeof(float);
+    job.room = cpu_scratch(queue, bytes);
+    if (!job.room) {
+      return cpu_no_memory(msg, bytes);
+    }
+  }
   cpu_parallel(queue->plugin, job.tasks, softmax_lines, &job);
   return MT_ABI_OK;
 }

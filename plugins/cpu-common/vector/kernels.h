@@ -75,34 +75,68 @@ typedef enum cpu_unary {
   CPU_EXP,
   CPU_LOG,
   CPU_SQRT,
-  CPU_SCALE, /* by factor; the others ignore it */
+  CPU_SIN,
+  CPU_COS,
+  CPU_ERF,
+  CPU_RSQRT,
+  CPU_RECIPROCAL,
+  CPU_FLOOR,
+  CPU_CEIL,
+  CPU_ROUND,
+  CPU_NEG,
+  CPU_ABS,
+  CPU_SCALE, /* by p[0] */
+  CPU_CLAMP, /* to p[0] .. p[1] */
   CPU_UNARY_COUNT
 } cpu_unary;
 
-typedef enum cpu_binary { CPU_ADD, CPU_SUB, CPU_MUL, CPU_DIV, CPU_BINARY_COUNT } cpu_binary;
+typedef enum cpu_binary {
+  CPU_ADD,
+  CPU_SUB,
+  CPU_MUL,
+  CPU_DIV,
+  CPU_MAXIMUM,
+  CPU_MINIMUM,
+  CPU_POW,
+  CPU_EQUAL, /* comparisons: 1 or 0 */
+  CPU_NOT_EQUAL,
+  CPU_LESS,
+  CPU_LESS_EQUAL,
+  CPU_GREATER,
+  CPU_GREATER_EQUAL,
+  CPU_BINARY_COUNT
+} cpu_binary;
 
-/* y may be x. */
-typedef void cpu_unary_fn(int64_t n, const float *x, float factor, float *y);
+/* y may be x. p: parameters of those that have any. */
+typedef void cpu_unary_fn(int64_t n, const float *x, const float *p, float *y);
 /* a_step, b_step: 1, or 0 (one value for all). y may be a or b. */
 typedef void cpu_binary_fn(int64_t n, const float *a, int a_step, const float *b, int b_step,
                            float *y);
 
 cpu_unary_fn vec_relu, vec_gelu, vec_gelu_tanh, vec_silu, vec_sigmoid, vec_tanh, vec_exp, vec_log,
-    vec_sqrt, vec_scale;
-cpu_binary_fn vec_add, vec_sub, vec_mul, vec_div;
+    vec_sqrt, vec_sin, vec_cos, vec_erf, vec_rsqrt, vec_reciprocal, vec_floor, vec_ceil, vec_round,
+    vec_neg, vec_abs, vec_scale, vec_clamp;
+cpu_binary_fn vec_add, vec_sub, vec_mul, vec_div, vec_maximum, vec_minimum, vec_pow, vec_equal,
+    vec_not_equal, vec_less, vec_less_equal, vec_greater, vec_greater_equal;
+/* dst = condition ? a : b; elements of 1, 2, 4 or 8 bytes, steps 0 or 1, dst adjacent. */
+void vec_where(int64_t n, int size, const void *condition, int condition_step, const void *a,
+               int a_step, const void *b, int b_step, void *dst);
 
 /* ---- reduce.c ---- */
 /* Sum of n adjacent floats; the error does not grow with n. */
 double vec_sum(int64_t n, const float *x);
 /* NaN if there is one. */
 float vec_max(int64_t n, const float *x);
+float vec_min(int64_t n, const float *x);
 /* acc[j] += sum over i < rows of x[i * row + j], j < n */
 void vec_sum_rows(int64_t rows, int64_t n, const float *x, int64_t row, double *acc);
 /* acc[j] = max(acc[j], x[i * row + j]) over i < rows; NaN wins */
 void vec_max_rows(int64_t rows, int64_t n, const float *x, int64_t row, float *acc);
-/* y = exp(x - max) / sum over one line. y may be x. */
+void vec_min_rows(int64_t rows, int64_t n, const float *x, int64_t row, float *acc);
+/* y = exp(x - max) / sum over one line; or its logarithm. y may be x. */
 void vec_softmax(int64_t n, const float *x, float *y);
-/* The same down each of n adjacent columns. */
+void vec_log_softmax(int64_t n, const float *x, float *y);
+/* softmax down each of n adjacent columns. */
 void vec_softmax_rows(int64_t rows, int64_t n, const float *x, int64_t x_row, float *y,
                       int64_t y_row);
 

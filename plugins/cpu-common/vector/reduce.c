@@ -3,6 +3,8 @@
 #include "kernels.h"
 #include "vmath.h"
 
+#include <math.h>
+
 /* Floats are added in four vectors over so many elements, then in double. */
 enum { SUM_BLOCK = 512, SUM_ROWS = 32 };
 
@@ -30,41 +32,50 @@ double vec_sum(int64_t n, const float *x) {
   return vd_sum(total);
 }
 
-typedef struct maximum {
+/* The largest (or smallest) so far, and which lanes saw a NaN. */
+typedef struct extreme {
   vf value;
-  vm nan; /* lanes that saw one */
-} maximum;
+  vm nan;
+} extreme;
 
-VEC_INLINE void max_step(maximum *m, vf x) {
-  m->value = vf_max(m->value, x);
+VEC_INLINE void extreme_step(extreme *m, vf x, bool largest) {
+  m->value = largest ? vf_max(m->value, x) : vf_min(m->value, x);
   m->nan = vm_or(m->nan, vf_is_nan(x));
 }
 
-static float max_of_lanes(maximum m) {
-  return vm_any(m.nan) ? __builtin_nanf("") : vf_largest(m.value);
-}
-
-float vec_max(int64_t n, const float *x) {
-  const vf lowest = vf_set(-__builtin_inff());
-  maximum m[4];
+VEC_INLINE float extreme_of(int64_t n, const float *x, bool largest) {
+  const vf start = vf_set(largest ? -__builtin_inff() : __builtin_inff());
+  extreme m[4];
   for (int v = 0; v < 4; v++) {
-    m[v].value = lowest;
+    m[v].value = start;
     m[v].nan = vm_none();
   }
   for (; n >= 4 * VF_LANES; n -= 4 * VF_LANES, x += 4 * VF_LANES) {
     for (int v = 0; v < 4; v++) {
-      max_step(&m[v], vf_load(x + v * VF_LANES));
+      extreme_step(&m[v], vf_load(x + v * VF_LANES), largest);
     }
   }
   for (; n > 0; n -= VF_LANES, x += VF_LANES) {
     vm mask = vm_first(n);
-    max_step(&m[0], vf_select(mask, vf_load_m(mask, x), lowest));
+    extreme_step(&m[0], vf_select(mask, vf_load_m(mask, x), start), largest);
   }
   for (int v = 1; v < 4; v++) {
-    m[0].value = vf_max(m[0].value, m[v].value);
+    m[0].value = largest ? vf_max(m[0].value, m[v].value) : vf_min(m[0].value, m[v].value);
     m[0].nan = vm_or(m[0].nan, m[v].nan);
   }
-  return max_of_lanes(m[0]);
+  if (vm_any(m[0].nan)) {
+    return __builtin_nanf("");
+  }
+  const vf flip = vf_set(-0.0f);
+  return largest ? vf_largest(m[0].value) : -vf_largest(vf_xor(m[0].value, flip));
+}
+
+float vec_max(int64_t n, const float *x) {
+  return extreme_of(n, x, true);
+}
+
+float vec_min(int64_t n, const float *x) {
+  return extreme_of(n, x, false);
 }
 
 static void add_widened(vf s, int64_t n, double *acc) {
@@ -101,15 +112,25 @@ void vec_sum_rows(int64_t rows, int64_t n, const float *x, int64_t row, double *
   }
 }
 
-void vec_max_rows(int64_t rows, int64_t n, const float *x, int64_t row, float *acc) {
+VEC_INLINE void extreme_rows(int64_t rows, int64_t n, const float *x, int64_t row, float *acc,
+                             bool largest) {
   for (int64_t j = 0; j < n; j += VF_LANES) {
     vm mask = vm_first(n - j);
     vf m = vf_load_m(mask, acc + j);
     for (int64_t i = 0; i < rows; i++) {
-      m = vf_max_or_nan(m, vf_load_m(mask, x + i * row + j));
+      vf next = vf_load_m(mask, x + i * row + j);
+      m = vf_select(vf_is_nan(m), m, largest ? vf_max(m, next) : vf_min(m, next));
     }
     vf_store_m(mask, acc + j, m);
   }
+}
+
+void vec_max_rows(int64_t rows, int64_t n, const float *x, int64_t row, float *acc) {
+  extreme_rows(rows, n, x, row, acc, true);
+}
+
+void vec_min_rows(int64_t rows, int64_t n, const float *x, int64_t row, float *acc) {
+  extreme_rows(rows, n, x, row, acc, false);
 }
 
 /* ---- softmax ---- */
@@ -132,8 +153,23 @@ static double exp_line(int64_t n, const float *x, vf max, float *y) {
 }
 
 void vec_softmax(int64_t n, const float *x, float *y) {
-  double sum = exp_line(n, x, vf_set(vec_max(n, x)), y);
-  vec_scale(n, y, (float)(1.0 / sum), y);
+  float factor = (float)(1.0 / exp_line(n, x, vf_set(vec_max(n, x)), y));
+  vec_scale(n, y, &factor, y);
+}
+
+void vec_log_softmax(int64_t n, const float *x, float *y) {
+  float max = vec_max(n, x);
+  vd total = vd_zero();
+  for (int64_t i = 0; i < n; i += VF_LANES) {
+    vm mask = vm_first(n - i);
+    vf e = exp_v(vf_sub(vf_load_m(mask, x + i), vf_set(max)));
+    total = vd_add(total, vd_widen_sum(vf_keep(mask, e)));
+  }
+  const vf low = vf_set((float)log(vd_sum(total)));
+  for (int64_t i = 0; i < n; i += VF_LANES) {
+    vm mask = vm_first(n - i);
+    vf_store_m(mask, y + i, vf_sub(vf_sub(vf_load_m(mask, x + i), vf_set(max)), low));
+  }
 }
 
 void vec_softmax_rows(int64_t rows, int64_t n, const float *x, int64_t x_row, float *y,

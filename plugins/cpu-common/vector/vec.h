@@ -11,12 +11,13 @@
  *   vm                     a mask: true or false for each lane
  *
  * Masks     vm_first(n): lanes 0 .. n-1 (n >= 0; more than there are: all); vm_none, vm_or,
- *           vm_and, vm_any.
+ *           vm_and, vm_not, vm_any.
  * Floats    vf_load, vf_store: any alignment. vf_load_m, vf_store_m: lanes of the mask; the
  *           others load as 0 and their memory is not touched. vf_load1: one float for
  *           all lanes. vf_min, vf_max(a, b): b where either is NaN. vf_fma: a b + c,
  *           vf_fms: a b - c, vf_fnma: c - a b, each rounded once. vf_fma_into: *acc += a b.
- *           vf_and, vf_or, vf_xor: bits; vf_andnot: ~a & b. vf_round: to nearest even.
+ *           vf_and, vf_or, vf_xor: bits; vf_andnot: ~a & b. vf_round: to nearest even;
+ *           vf_floor, vf_ceil.
  * Choosing  vf_lt, vf_le, vf_eq: false with NaN; vf_ne, vf_not_lt: true with NaN. vf_sign:
  *           lanes whose sign bit is set, for vf_select only. vf_select(m, a, b): a where m,
  *           else b. vf_keep(m, a): 0 where not m.
@@ -25,7 +26,8 @@
  * Narrow    vi_load_i8, _u8, _i16, _u16: VF_LANES elements, widened. vi_store_16, _8: the low
  *           bits of each lane. vf_load_f16, vf_store_f16, vf_load_bf16, vf_store_bf16: stores
  *           round to nearest even. *_n: the first n <= VF_LANES elements only.
- * Doubles   vd_low, vd_high: the lanes of a vf; vf_of_doubles(low, high): back, rounded.
+ * Doubles   vd_low, vd_high: the lanes of a vf; vf_of_doubles(low, high): back, rounded. vd_add,
+ *           _sub, _mul, _div, _fma, _fnma, _sqrt, _round as those of vf.
  * Across    vf_sum, vd_sum, vf_largest.
  */
 #ifndef VEC_H
@@ -36,6 +38,11 @@
 /* Lanes as doubles, added pairwise. */
 VEC_INLINE vd vd_widen_sum(vf v) {
   return vd_add(vd_low(v), vd_high(v));
+}
+
+/* 1 where true, else 0 */
+VEC_INLINE vf vf_of_mask(vm m) {
+  return vf_keep(m, vf_set(1.0f));
 }
 
 /* a where it is NaN, else the larger */

@@ -184,4 +184,64 @@ VEC_INLINE vf gelu_v(vf x) {
   return zero_below(x, -14.5f, y);
 }
 
+/* ---- sin, cos ------------------------------------------------------------------------- */
+/* x = n pi/2 + r with |r| <= pi/4; n modulo 4 in q. In double, with pi/2 in two parts: r has all
+ * its digits up to TRIG_LIMIT. Larger ones go another way. */
+#define TRIG_LIMIT 0x1p28f
+
+VEC_INLINE vd trig_reduce_half(vd x, vd *quadrant) {
+  vd n = vd_round(vd_mul(x, vd_set(0x1.45f306dc9c883p-1)));
+  vd r = vd_fnma(n, vd_set(0x1.921fb54442d18p+0), x);
+  r = vd_fnma(n, vd_set(0x1.1a62633145c07p-54), r);
+  *quadrant = vd_fnma(vd_round(vd_mul(n, vd_set(0.25))), vd_set(4.0), n);
+  return r;
+}
+
+VEC_INLINE vf trig_reduce(vf x, vi *quadrant) {
+  vd low, high;
+  vd r_low = trig_reduce_half(vd_low(x), &low), r_high = trig_reduce_half(vd_high(x), &high);
+  *quadrant = vi_nearest(vf_of_doubles(low, high));
+  return vf_of_doubles(r_low, r_high);
+}
+
+/* sin(x + shift pi/2); |x| < TRIG_LIMIT or NaN */
+VEC_INLINE vf sin_shifted(vf x, int shift) {
+  static const float s[] = {0x1.6da928p-19f, -0x1.a01366p-13f, 0x1.11110ep-7f, -0x1.555556p-3f};
+  static const float c[] = {-0x1.25165ap-22f, 0x1.a0159ap-16f, -0x1.6c16c0p-10f, 0x1.555556p-5f};
+  vi q;
+  vf r = trig_reduce(x, &q);
+  q = vi_add(q, vi_set(shift));
+  vf z = vf_mul(r, r);
+  vf sine = vf_fma(vf_mul(r, z), polynomial(z, s, 4), r);
+  vf half = vf_mul(z, vf_set(0.5f)), w = vf_sub(vf_set(1.0f), half);
+  /* 1 - z/2 rounds: what it loses is added last */
+  vf lost = vf_sub(vf_sub(vf_set(1.0f), w), half);
+  vf cosine = vf_add(w, vf_fma(vf_mul(z, z), polynomial(z, c, 4), lost));
+  vm odd = vf_ne(vf_of_int(vi_and(q, vi_set(1))), vf_zero());
+  vi sign = vi_shl(vi_and(q, vi_set(2)), 30);
+  vf y = vf_xor(vf_select(odd, cosine, sine), vf_of_bits(sign));
+  return shift == 0 ? vf_or(vf_and(x, vf_keep(vf_eq(x, vf_zero()), vf_set(-0.0f))), y) : y;
+}
+
+/* ---- erf -------------------------------------------------------------------------------- */
+/* Below 0.9 a polynomial; above 1 - erfc, where erfc(a) = 2 Phi(-u), u = a sqrt 2, as in gelu. */
+VEC_INLINE vf erf_v(vf x) {
+  static const float near[] = {-0x1.64087ep-17f, 0x1.e4a572p-14f, -0x1.be9ec0p-11f, 0x1.564c66p-8f,
+                               -0x1.b82c52p-6f,  0x1.ce2f20p-4f,  -0x1.812746p-2f};
+  static const float far[] = {0x1.01f8dp-13f, 0x1.ceceb6p-12f, -0x1.05aa26p-11f, -0x1.a249a2p-9f,
+                              0x1.a974e2p-8f, 0x1.1d419ep-6f,  -0x1.db59fep-4f,  0x1.42feaep-2f,
+                              -0x1.21915p-1f, 0x1.7d241ap-1f};
+  vf a = vf_min(vf_set(4.0f), vf_abs(x)); /* NaN stays; erf(4) is 1 in f32 */
+  vf z = vf_mul(a, a);
+  vf q = vf_mul(z, polynomial(z, near, 7));
+  vf small = vf_fma(a, q, vf_fma(a, vf_set(-0x1.f7ac92p-25f), vf_mul(a, vf_set(0x1.20dd76p0f))));
+  vf u = vf_mul(a, vf_set(0x1.6a09e6p0f));
+  vf d = vf_add(u, vf_set(3.5f));
+  vf t = vf_div(vf_sub(u, vf_set(3.5f)), d);
+  vf tail = vf_mul(vf_div(polynomial(t, far, 10), d), exp_v(vf_xor(z, vf_set(-0.0f))));
+  vf big = vf_fnma(vf_set(2.0f), tail, vf_set(1.0f));
+  vf y = vf_select(vf_lt(z, vf_set(0.81f)), small, big);
+  return vf_or(vf_select(vf_is_nan(x), x, y), vf_and(x, vf_set(-0.0f)));
+}
+
 #endif
