@@ -117,6 +117,10 @@ static inline const mt_operand_v1 *cpu_out(const mt_op_v1 *op) {
   return op->outputs;
 }
 
+static inline const mt_operand_v1 *cpu_out_at(const mt_op_v1 *op, uint32_t i) {
+  return (const mt_operand_v1 *)((const char *)op->outputs + (size_t)i * op->operand_stride);
+}
+
 int64_t cpu_elements(const mt_operand_v1 *operand);
 
 /* NULL when absent */
@@ -156,7 +160,7 @@ static inline int64_t cpu_share(int64_t total, uint32_t task, uint32_t tasks) {
 }
 
 /* ---- nest.c: loops over strided operands of one shape --------------------------------------- */
-enum { CPU_NEST_OPERANDS = 4 };
+enum { CPU_NEST_OPERANDS = 6 };
 
 /* Axes from the outermost in; extents > 1, but for a lone axis of a single element. */
 typedef struct cpu_nest {
@@ -275,6 +279,12 @@ CPU_DECLARE_OP(cast);
 CPU_DECLARE_OP(concat);
 CPU_DECLARE_OP(gather);
 
+CPU_DECLARE_OP(norm);
+CPU_DECLARE_OP(rope);
+int32_t cpu_batch_norm_run(cpu_queue *queue, int kind, const void *plan, const mt_op_v1 *op,
+                           mt_message_v1 *msg);
+
+typedef enum cpu_norm { CPU_LAYER_NORM, CPU_RMS_NORM, CPU_BATCH_NORM_TRAIN } cpu_norm;
 typedef enum cpu_line_op { CPU_SOFTMAX, CPU_LOG_SOFTMAX } cpu_line_op;
 typedef enum cpu_reduction { CPU_SUM, CPU_MEAN, CPU_MAX_OF, CPU_MIN_OF } cpu_reduction;
 

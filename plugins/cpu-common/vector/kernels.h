@@ -140,6 +140,28 @@ void vec_log_softmax(int64_t n, const float *x, float *y);
 void vec_softmax_rows(int64_t rows, int64_t n, const float *x, int64_t x_row, float *y,
                       int64_t y_row);
 
+/* ---- norm.c ---- */
+/* Sum of (x - mean)^2 over n adjacent floats; the error does not grow with n. */
+double vec_sum_squares(int64_t n, const float *x, float mean);
+
+/* y = ((x - mean) scale + shift) weight + bias; weight and bias may be NULL (1 and 0), their steps
+ * are 0 (one value for all) or 1. */
+typedef struct cpu_normal {
+  float mean, scale, shift;
+  const float *weight, *bias;
+  int weight_step, bias_step;
+} cpu_normal;
+void vec_normalize(int64_t n, const float *x, const cpu_normal *p, float *y);
+
+/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias, each its own; the last two may be
+ * NULL. */
+void vec_batch_norm(int64_t n, const float *x, const float *mean, const float *variance,
+                    const float *weight, const float *bias, float epsilon, float *y);
+
+/* y = a cos - b sin, z = a sin + b cos; y may be a and z b. */
+void vec_rotate(int64_t n, const float *a, const float *b, const float *cosine, const float *sine,
+                float *y, float *z);
+
 /* ---- cast.c ---- */
 /* n adjacent elements of one type to another */
 typedef void cpu_cast_fn(int64_t n, const void *src, void *dst);
