@@ -44,6 +44,7 @@ typedef struct mt_conv2d_options {
  * the field. out_height = (H + top + bottom - D0 (KH - 1) - 1) / S0 + 1, rounded down.
  * x [N, C, H, W], weight [O, C/G, KH, KW], out [N, O, OH, OW]; with MT_NHWC x [N, H, W, C],
  * weight [O, KH, KW, C/G], out [N, OH, OW, O]. bias: NULL or [O]. f32, f64, f16, bf16.
+ * Where a weight that is infinite or NaN meets the padding, the result may be NaN or not.
  */
 MT_API mt_status mt_conv2d(mt_runtime *rt, mt_tensor *x, mt_tensor *weight, mt_tensor *bias,
                            const mt_conv2d_options *options, mt_tensor **out);

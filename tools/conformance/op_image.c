@@ -90,7 +90,8 @@ static void check_conv(conf *c, const conv_shape *s, conf_fill fill, bool plain)
   k.in[0] = make_image(c, options.layout, s->n, s->c, s->h, s->w,
                        plain ? CONF_PACKED : any_layout(c), fill);
   k.in[1] = make_image(c, options.layout, s->o, s->c / s->groups, s->kh, s->kw,
-                       plain ? CONF_PACKED : any_layout(c), fill);
+                       plain ? CONF_PACKED : any_layout(c),
+                       fill.kind == CONF_SPARKS ? integers : fill); /* inf * padding is free */
   if (conf_below(c, 2)) {
     k.in[2] = conf_make(c, c->dtype, 1, &s->o, any_layout(c), fill);
   }

@@ -83,6 +83,8 @@ typedef struct cpu_op {
   void (*support)(const cpu_plugin *plugin, int kind, const mt_op_v1 *op, mt_support_v1 *answer);
   int32_t (*run)(cpu_queue *queue, int kind, const void *plan, const mt_op_v1 *op,
                  mt_message_v1 *msg);
+  /* For ops that want it; else NULL. *plan stays NULL when there is nothing to keep. */
+  int32_t (*prepare)(const cpu_plugin *plugin, const mt_op_v1 *op, void **plan, mt_message_v1 *msg);
 } cpu_op;
 
 extern const cpu_op cpu_ops[];
@@ -262,6 +264,8 @@ void cpu_row_out(int32_t dtype, int64_t n, const float *row, char *dst, int64_t 
 
 /* ---- elementwise.c ---- */
 cpu_unary_fn *cpu_unary_kernel(int kind); /* cpu_unary */
+/* Of an activation attribute; NULL: none, or not known. */
+cpu_unary_fn *cpu_activation(int64_t number);
 
 /* ---- the other ops -------------------------------------------------------------------------- */
 #define CPU_DECLARE_OP(name)                                                                       \
@@ -281,6 +285,9 @@ CPU_DECLARE_OP(gather);
 
 CPU_DECLARE_OP(norm);
 CPU_DECLARE_OP(rope);
+CPU_DECLARE_OP(conv2d);
+int32_t cpu_conv2d_prepare(const cpu_plugin *plugin, const mt_op_v1 *op, void **plan,
+                           mt_message_v1 *msg);
 int32_t cpu_batch_norm_run(cpu_queue *queue, int kind, const void *plan, const mt_op_v1 *op,
                            mt_message_v1 *msg);
 

@@ -46,6 +46,12 @@ cpu_unary_fn *cpu_unary_kernel(int kind) {
   return unary_kernels[kind];
 }
 
+cpu_unary_fn *cpu_activation(int64_t number) {
+  static cpu_unary_fn *const kernels[] = {NULL, vec_relu, vec_gelu, vec_gelu_tanh, vec_silu};
+  return number > 0 && number < (int64_t)(sizeof(kernels) / sizeof(kernels[0])) ? kernels[number]
+                                                                                : NULL;
+}
+
 typedef struct elementwise_job {
   cpu_unary_fn *unary;
   cpu_binary_fn *binary;

@@ -5,8 +5,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { ACT_NONE, ACT_RELU, ACT_GELU, ACT_GELU_TANH, ACT_SILU, ACT_COUNT };
-
 /* ---- support ---- */
 static void check_blocks(const cpu_plugin *plugin, const mt_operand_v1 *b, mt_support_v1 *answer) {
   if (plugin->q8_0 == 0 || b->format != plugin->q8_0) {
@@ -36,11 +34,6 @@ static int64_t stride_from_end(const mt_operand_v1 *x, int axis) {
 /* The same; 0 where x has fewer axes. */
 static int64_t leading_stride(const mt_operand_v1 *x, int axis) {
   return axis > x->rank ? 0 : stride_from_end(x, axis);
-}
-
-static cpu_unary_fn *activation_of(int64_t number) {
-  static const cpu_unary kinds[ACT_COUNT] = {0, CPU_RELU, CPU_GELU, CPU_GELU_TANH, CPU_SILU};
-  return number > ACT_NONE && number < ACT_COUNT ? cpu_unary_kernel((int)kinds[number]) : NULL;
 }
 
 /* ---- from the op to one problem and a nest of batches ---- */
@@ -80,7 +73,7 @@ static void read_operands(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_matm
   }
   p->alpha = (float)cpu_attr_f64(plugin, op, CPU_ATTR_ALPHA, 1.0);
   p->beta = (float)cpu_attr_f64(plugin, op, CPU_ATTR_BETA, 0.0);
-  p->activation = activation_of(cpu_attr_i64(plugin, op, CPU_ATTR_ACTIVATION, ACT_NONE));
+  p->activation = cpu_activation(cpu_attr_i64(plugin, op, CPU_ATTR_ACTIVATION, 0));
 }
 
 /* A batch axis that is more rows of A and C, with one B for all, becomes rows. */
@@ -340,9 +333,8 @@ void cpu_matmul_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
   if (answer->answer == MT_ABI_SUPPORT_YES && cpu_in(op, 1)->dtype == MT_ABI_DTYPE_BLOCK) {
     check_blocks(plugin, cpu_in(op, 1), answer);
   }
-  int64_t activation = cpu_attr_i64(plugin, op, CPU_ATTR_ACTIVATION, ACT_NONE);
-  if (answer->answer == MT_ABI_SUPPORT_YES && activation != ACT_NONE &&
-      !activation_of(activation)) {
+  int64_t activation = cpu_attr_i64(plugin, op, CPU_ATTR_ACTIVATION, 0);
+  if (answer->answer == MT_ABI_SUPPORT_YES && activation != 0 && !cpu_activation(activation)) {
     cpu_no(answer, "activation %lld is not known", (long long)activation);
   }
   answer->wants_prepare = answer->answer == MT_ABI_SUPPORT_YES && worth_packing(plugin, op);

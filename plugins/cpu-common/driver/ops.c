@@ -7,19 +7,20 @@
 
 #define ATTR(name) (1u << CPU_ATTR_##name)
 #define UNARY(name, kind)                                                                          \
-  { name, 0, kind, cpu_unary_support, cpu_unary_run }
+  { name, 0, kind, cpu_unary_support, cpu_unary_run, NULL }
 #define BINARY(name, kind)                                                                         \
-  { name, 0, kind, cpu_binary_support, cpu_binary_run }
+  { name, 0, kind, cpu_binary_support, cpu_binary_run, NULL }
 #define REDUCE(name, kind)                                                                         \
-  { name, ATTR(AXES) | ATTR(KEEPDIMS), kind, cpu_reduce_support, cpu_reduce_run }
+  { name, ATTR(AXES) | ATTR(KEEPDIMS), kind, cpu_reduce_support, cpu_reduce_run, NULL }
 
 const cpu_op cpu_ops[] = {
-    {"matmul", ATTR(ALPHA) | ATTR(BETA) | ATTR(ACTIVATION), 0, cpu_matmul_support, cpu_matmul_run},
+    {"matmul", ATTR(ALPHA) | ATTR(BETA) | ATTR(ACTIVATION), 0, cpu_matmul_support, cpu_matmul_run,
+     cpu_matmul_prepare},
     BINARY("add", CPU_ADD),
     BINARY("sub", CPU_SUB),
     BINARY("mul", CPU_MUL),
     BINARY("div", CPU_DIV),
-    {"scale", ATTR(FACTOR), CPU_SCALE, cpu_unary_support, cpu_unary_run},
+    {"scale", ATTR(FACTOR), CPU_SCALE, cpu_unary_support, cpu_unary_run, NULL},
     UNARY("relu", CPU_RELU),
     UNARY("gelu", CPU_GELU),
     UNARY("gelu_tanh", CPU_GELU_TANH),
@@ -52,21 +53,24 @@ const cpu_op cpu_ops[] = {
     REDUCE("mean", CPU_MEAN),
     REDUCE("max", CPU_MAX_OF),
     REDUCE("min", CPU_MIN_OF),
-    {"softmax", ATTR(AXIS), CPU_SOFTMAX, cpu_softmax_support, cpu_softmax_run},
-    {"log_softmax", ATTR(AXIS), CPU_LOG_SOFTMAX, cpu_softmax_support, cpu_softmax_run},
-    {"layer_norm", ATTR(AXIS) | ATTR(EPSILON), CPU_LAYER_NORM, cpu_norm_support, cpu_norm_run},
-    {"rms_norm", ATTR(EPSILON), CPU_RMS_NORM, cpu_norm_support, cpu_norm_run},
+    {"softmax", ATTR(AXIS), CPU_SOFTMAX, cpu_softmax_support, cpu_softmax_run, NULL},
+    {"log_softmax", ATTR(AXIS), CPU_LOG_SOFTMAX, cpu_softmax_support, cpu_softmax_run, NULL},
+    {"layer_norm", ATTR(AXIS) | ATTR(EPSILON), CPU_LAYER_NORM, cpu_norm_support, cpu_norm_run,
+     NULL},
+    {"rms_norm", ATTR(EPSILON), CPU_RMS_NORM, cpu_norm_support, cpu_norm_run, NULL},
     {"batch_norm_train", ATTR(AXIS) | ATTR(EPSILON), CPU_BATCH_NORM_TRAIN, cpu_norm_support,
-     cpu_norm_run},
-    {"batch_norm", ATTR(EPSILON), 0, cpu_unary_support, cpu_batch_norm_run},
+     cpu_norm_run, NULL},
+    {"batch_norm", ATTR(EPSILON), 0, cpu_unary_support, cpu_batch_norm_run, NULL},
     {"rope", ATTR(DIMS) | ATTR(BASE) | ATTR(SCALE) | ATTR(INTERLEAVED) | ATTR(INVERSE), 0,
-     cpu_rope_support, cpu_rope_run},
-    {"clamp", ATTR(MIN) | ATTR(MAX), CPU_CLAMP, cpu_unary_support, cpu_unary_run},
-    {"where", 0, 0, cpu_where_support, cpu_where_run},
-    {"copy", 0, 0, cpu_copy_support, cpu_copy_run},
-    {"cast", 0, 0, cpu_cast_support, cpu_cast_run},
-    {"concat", ATTR(AXIS), 0, cpu_concat_support, cpu_concat_run},
-    {"gather", 0, 0, cpu_gather_support, cpu_gather_run},
+     cpu_rope_support, cpu_rope_run, NULL},
+    {"conv2d", ATTR(STRIDE) | ATTR(PADDING) | ATTR(DILATION) | ATTR(GROUPS) | ATTR(ACTIVATION), 0,
+     cpu_conv2d_support, cpu_conv2d_run, cpu_conv2d_prepare},
+    {"clamp", ATTR(MIN) | ATTR(MAX), CPU_CLAMP, cpu_unary_support, cpu_unary_run, NULL},
+    {"where", 0, 0, cpu_where_support, cpu_where_run, NULL},
+    {"copy", 0, 0, cpu_copy_support, cpu_copy_run, NULL},
+    {"cast", 0, 0, cpu_cast_support, cpu_cast_run, NULL},
+    {"concat", ATTR(AXIS), 0, cpu_concat_support, cpu_concat_run, NULL},
+    {"gather", 0, 0, cpu_gather_support, cpu_gather_run, NULL},
 };
 const size_t cpu_op_count = sizeof(cpu_ops) / sizeof(cpu_ops[0]);
 _Static_assert(sizeof(cpu_ops) / sizeof(cpu_ops[0]) <= CPU_OP_MAX, "raise CPU_OP_MAX");

@@ -194,7 +194,7 @@ static int32_t prepare(void *handle, const mt_op_v1 *op, void **plan, mt_message
   const cpu_plugin *plugin = ((cpu_device *)handle)->plugin;
   const cpu_op *def = cpu_find_op(plugin, op->op);
   *plan = NULL;
-  return def && def->run == cpu_matmul_run ? cpu_matmul_prepare(plugin, op, plan, msg) : MT_ABI_OK;
+  return def && def->prepare ? def->prepare(plugin, op, plan, msg) : MT_ABI_OK;
 }
 
 static void plan_free(void *handle, void *plan) {

@@ -162,6 +162,20 @@ void vec_batch_norm(int64_t n, const float *x, const float *mean, const float *v
 void vec_rotate(int64_t n, const float *a, const float *b, const float *cosine, const float *sine,
                 float *y, float *z);
 
+/* ---- conv.c ---- */
+typedef struct cpu_depthwise {
+  int64_t kh, kw;
+  int64_t row, pixel; /* from tap to tap in x */
+  int64_t next;       /* from pixel to pixel in x, in y: out */
+  int64_t tap;        /* from tap to tap in w */
+  int64_t out;
+} cpu_depthwise;
+
+/* y[p * out + c] = sum over i < kh, j < kw of
+ * x[p * next + i * row + j * pixel + c] w[(i * kw + j) * tap + c]; p < pixels, c < n */
+void vec_depthwise(int64_t pixels, int64_t n, const cpu_depthwise *d, const float *x,
+                   const float *w, float *y);
+
 /* ---- cast.c ---- */
 /* n adjacent elements of one type to another */
 typedef void cpu_cast_fn(int64_t n, const void *src, void *dst);
