@@ -20,17 +20,17 @@ typedef struct heads {
   double *scores; /* of one query */
 } heads;
 
-/* The mask of one query as numbers to add: keys of them from the row at src. */
-static double mask_at(const mt_view *mask, const char *row, int64_t key) {
+/* A score behind the mask of its query: hidden, whatever it was, or added to. */
+static double masked(const mt_view *mask, const char *row, int64_t key, double score) {
   const char *at = row + key * mt_view_step(mask, 3);
   double added;
   int64_t seen;
   if (mask->dtype == MT_BOOL) {
     mt_load_i64(MT_BOOL, at, 0, 1, &seen);
-    return seen ? 0 : -INFINITY;
+    return seen ? score : -INFINITY;
   }
   mt_load_f64(mask->dtype, at, 0, 1, &added);
-  return added;
+  return score + added;
 }
 
 /* The scores of the keys that the query may see; gives their number. */
@@ -45,7 +45,7 @@ static int64_t score(const heads *h, const double *q, const double *k, const dou
     }
     dot *= h->scale * (k_scale ? k_scale[j] : 1);
     dot = h->softcap > 0 ? h->softcap * tanh(dot / h->softcap) : dot;
-    h->scores[j] = mask ? dot + mask_at(h->mask, mask, j) : dot;
+    h->scores[j] = mask ? masked(h->mask, mask, j, dot) : dot;
   }
   return seen;
 }

@@ -285,6 +285,7 @@ CPU_DECLARE_OP(gather);
 
 CPU_DECLARE_OP(norm);
 CPU_DECLARE_OP(rope);
+CPU_DECLARE_OP(attention);
 CPU_DECLARE_OP(conv2d);
 int32_t cpu_conv2d_prepare(const cpu_plugin *plugin, const mt_op_v1 *op, void **plan,
                            mt_message_v1 *msg);

@@ -162,6 +162,12 @@ void vec_batch_norm(int64_t n, const float *x, const float *mean, const float *v
 void vec_rotate(int64_t n, const float *a, const float *b, const float *cosine, const float *sine,
                 float *y, float *z);
 
+/* ---- attention.c ---- */
+/* y = exp(x - shift); the sum of all. y may be x. */
+double vec_exp_sum(int64_t n, const float *x, float shift, float *y);
+/* Is no element infinite or NaN? */
+bool vec_all_finite(int64_t n, const float *x);
+
 /* ---- conv.c ---- */
 typedef struct cpu_depthwise {
   int64_t kh, kw;

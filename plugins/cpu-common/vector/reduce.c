@@ -134,26 +134,8 @@ void vec_min_rows(int64_t rows, int64_t n, const float *x, int64_t row, float *a
 }
 
 /* ---- softmax ---- */
-/* y = exp(x - max); the sum of all */
-static double exp_line(int64_t n, const float *x, vf max, float *y) {
-  vd total = vd_zero();
-  int64_t i = 0;
-  for (; i + VF_LANES <= n; i += VF_LANES) {
-    vf e = exp_v(vf_sub(vf_load(x + i), max));
-    vf_store(y + i, e);
-    total = vd_add(total, vd_widen_sum(e));
-  }
-  if (i < n) {
-    vm mask = vm_first(n - i);
-    vf e = exp_v(vf_sub(vf_load_m(mask, x + i), max));
-    vf_store_m(mask, y + i, e);
-    total = vd_add(total, vd_widen_sum(vf_keep(mask, e)));
-  }
-  return vd_sum(total);
-}
-
 void vec_softmax(int64_t n, const float *x, float *y) {
-  float factor = (float)(1.0 / exp_line(n, x, vf_set(vec_max(n, x)), y));
+  float factor = (float)(1.0 / vec_exp_sum(n, x, vec_max(n, x), y));
   vec_scale(n, y, &factor, y);
 }
 
