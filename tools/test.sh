@@ -13,6 +13,7 @@ steps=(
   "asan     - AddressSanitizer and UndefinedBehaviorSanitizer, with leaks"
   "tsan     - ThreadSanitizer"
   "clang    - clang, warnings are errors, and the suite"
+  "random   - conformance with seeds that no run had before"
   "fuzz     - the readers of files, briefly, from the kept corpus"
   "coverage - lines that the suite runs"
   "repro    l two builds give the same bytes"
@@ -36,7 +37,8 @@ TEXT
   cat <<'TEXT'
 
 Everything is written below build/. Logs are in build/logs/. Environment: JOBS (processes at
-once), FUZZ_SECONDS (for each fuzz target), MT_CONFORMANCE_SEEDS (random conformance cases).
+once), FUZZ_SECONDS (for each fuzz target), MT_CONFORMANCE_SEEDS (random conformance cases),
+RANDOM_SECONDS (of the step random), MT_CONFORMANCE_SEED (its first seed).
 TEXT
 }
 
@@ -184,6 +186,17 @@ step_clang() {
   run_tests build/clang "${plain_only[@]}" --no-suite fuzz
 }
 
+# Every run has other seeds; the log and the summary tell which, so that a failure repeats with
+# MT_CONFORMANCE_SEED.
+step_random() {
+  local seed=${MT_CONFORMANCE_SEED:-$(date +%s)} seconds=${RANDOM_SECONDS:-40}
+  [ "$mode" != long ] || seconds=${RANDOM_SECONDS:-1800}
+  step_build
+  echo "random conformance for $seconds s from seed $seed"
+  MT_CONFORMANCE_SEED=$seed MT_CONFORMANCE_SECONDS=$seconds \
+    run_tests build/test conformance --timeout-multiplier 10
+}
+
 step_fuzz() {
   build_clang
   run_tests build/clang --suite fuzz
@@ -278,6 +291,9 @@ run_step() {
   summary+=("$(printf '%-9s %-7s %4d s  %5d passed %4d failed %4d skipped' \
     "$step" "$word" $((SECONDS - start)) "$p" "$f" "$s")")
   echo "   $word, $((SECONDS - start)) s"
+  if [ "$step" = random ]; then
+    grep '^random conformance' "$logs/random.log" | sed 's/^/   /'
+  fi
   if [ "$step" = coverage ] && [ $status = 0 ]; then
     echo "   lines covered, least first (all files: $logs/coverage.txt):"
     head -n 12 "$logs/coverage.txt"

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const commands[] = {"devices", "matmul", "info", "convert",
-                                       "bench",   "env",    "demo"};
+static const char *const commands[] = {"devices", "matmul",      "info", "convert",
+                                       "bench",   "conformance", "env",  "demo"};
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 START_TEST(test_help) {
@@ -317,7 +317,39 @@ START_TEST(test_bench) {
 }
 END_TEST
 
-CLI_TEST_MAIN(command, test_help, test_options_are_documented, test_wrong_arguments,
-              test_output_does_not_get_through, test_devices, test_devices_selected,
-              test_devices_missing_backend, test_devices_unusable_plugin, test_env,
-              test_env_mistakes, test_env_plugin_setting, test_bench)
+START_TEST(test_conformance) {
+  cli_result tap = RUN("conformance", "-b", "reference", "--op=rel*", "--seed=7", "--seeds=1");
+  ck_code(tap, 0);
+  ck_has(tap.out, "1 seeds from 7");
+  ck_has(tap.out, "ok 2 - reference relu: ");
+  ck_has(tap.out, "\n1..3\n");
+  cli_result rounds = RUN("conformance", "-b", "reference", "--op=relu", "--seconds=0.01");
+  ck_code(rounds, 0);
+  ck_has(rounds.out, "# reference: seed 1\n");
+  json_t *root = RUN_JSON(0, "conformance", "-b", "reference", "--op=relu", "--json");
+  ck_assert(json_is_true(json_object_get(root, "passed")));
+  json_t *row = json_array_get(json_object_get(root, "results"), 0);
+  ck_assert_str_eq(json_string_value(json_object_get(row, "op")), "relu");
+  ck_assert_int_gt(json_integer_value(json_object_get(row, "passed")), 100);
+  ck_assert_int_eq(json_integer_value(json_object_get(row, "failed")), 0);
+}
+END_TEST
+
+START_TEST(test_conformance_mistakes) {
+  cli_result missing = RUN("conformance", "-b", "nosuch", "--op=relu");
+  ck_code(missing, 3);
+  ck_has(missing.err, "nosuch");
+  cli_result file = RUN("conformance", "--plugin=/no/such.so");
+  ck_code(file, 3);
+  ck_has(file.err, "/no/such.so: no such file");
+  ck_code(RUN("conformance", "--plugin=x.so", "-b", "cpu-avx2"), 2);
+  ck_code(RUN("conformance", "--seconds=0"), 2);
+  ck_code(RUN("conformance", "extra"), 2);
+}
+END_TEST
+
+CLI_TEST_MAIN(command, test_conformance, test_conformance_mistakes, test_help,
+              test_options_are_documented, test_wrong_arguments, test_output_does_not_get_through,
+              test_devices, test_devices_selected, test_devices_missing_backend,
+              test_devices_unusable_plugin, test_env, test_env_mistakes, test_env_plugin_setting,
+              test_bench)

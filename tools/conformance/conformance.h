@@ -56,6 +56,7 @@ typedef struct conf_cell { /* of the summary: op x dtype */
 
 typedef struct conf {
   mt_runtime *reference, *backend;
+  FILE *log;         /* where failures are told */
   const char *label; /* "cpu-avx2:0" */
   const char *op;
   mt_dtype dtype;
@@ -155,6 +156,6 @@ extern const size_t conf_family_count;
 
 /* The reference against results written out by hand; returns the number of failures and
  * prints each as a TAP comment. */
-int conf_check_reference(mt_runtime *reference, int *checks);
+int conf_check_reference(mt_runtime *reference, FILE *out, int *checks);
 
 #endif

@@ -32,25 +32,25 @@ typedef struct attempt {
 
 /* ---- reports ------------------------------------------------------------------------- */
 
-static void print_list(const char *name, int rank, const int64_t *list) {
-  printf(" %s [", name);
+static void print_list(FILE *out, const char *name, int rank, const int64_t *list) {
+  fprintf(out, " %s [", name);
   for (int i = 0; i < rank; i++) {
-    printf("%s%" PRId64, i ? ", " : "", list[i]);
+    fprintf(out, "%s%" PRId64, i ? ", " : "", list[i]);
   }
-  printf("]");
+  fprintf(out, "]");
 }
 
-static void print_operand(const char *role, size_t number, const mt_tensor *t) {
+static void print_operand(FILE *out, const char *role, size_t number, const mt_tensor *t) {
   const mt_format *format = mt_tensor_format(t);
   const void *data = NULL;
-  printf("#   %s %zu: %s", role, number,
-         format ? mt_format_id(format) : mt_dtype_name(mt_tensor_dtype(t)));
-  print_list("shape", mt_tensor_rank(t), mt_tensor_shape(t));
-  print_list("strides", mt_tensor_rank(t), mt_tensor_strides(t));
+  fprintf(out, "#   %s %zu: %s", role, number,
+          format ? mt_format_id(format) : mt_dtype_name(mt_tensor_dtype(t)));
+  print_list(out, "shape", mt_tensor_rank(t), mt_tensor_shape(t));
+  print_list(out, "strides", mt_tensor_rank(t), mt_tensor_strides(t));
   if (mt_tensor_read(t, &data) == MT_OK) {
-    printf(" address %% 64 = %u", (unsigned)((uintptr_t)data % 64));
+    fprintf(out, " address %% 64 = %u", (unsigned)((uintptr_t)data % 64));
   }
-  printf("\n");
+  fprintf(out, "\n");
 }
 
 static void report(const attempt *a, const char *format, ...) MT_PRINTF(2, 3);
@@ -63,24 +63,24 @@ static void report(const attempt *a, const char *format, ...) {
   if (a->c->reports_left-- <= 0) {
     return;
   }
-  printf("# FAILED %s %s %s, case %ld, seed %" PRIu64 ": %s%s%s\n", c->label, c->op,
-         mt_dtype_name(c->dtype), c->number, c->seed, a->k->what, a->k->what[0] ? "; " : "",
-         outs[a->k->out]);
+  fprintf(c->log, "# FAILED %s %s %s, case %ld, seed %" PRIu64 ": %s%s%s\n", c->label, c->op,
+          mt_dtype_name(c->dtype), c->number, c->seed, a->k->what, a->k->what[0] ? "; " : "",
+          outs[a->k->out]);
   for (size_t i = 0; i < a->k->in_count; i++) {
     if (a->k->in[i].view) {
-      print_operand("input", i, a->k->in[i].view);
+      print_operand(c->log, "input", i, a->k->in[i].view);
     }
   }
   for (size_t i = 0; i < a->count; i++) {
     if (a->results[i].given.view) {
-      print_operand("output", i, a->results[i].given.view);
+      print_operand(c->log, "output", i, a->results[i].given.view);
     }
   }
   va_list args;
   va_start(args, format);
-  printf("#   ");
-  vprintf(format, args);
-  printf("\n");
+  fprintf(c->log, "#   ");
+  vfprintf(c->log, format, args);
+  fprintf(c->log, "\n");
   va_end(args);
 }
 

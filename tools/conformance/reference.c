@@ -10,6 +10,7 @@
 #include <string.h>
 
 typedef struct expectations {
+  FILE *out;
   mt_runtime *rt;
   int failed, done;
 } expectations;
@@ -37,16 +38,17 @@ static void expect(expectations *e, const char *what, mt_status status, mt_tenso
                                 : values[i] == want[i] ||
                                       fabs(values[i] - want[i]) <= relative * fabs(want[i]);
     if (!close) {
-      printf("# FAILED reference %s: element %lld is %.9g, expected %.9g\n", what, (long long)i,
-             values[i], want[i]);
+      fprintf(e->out, "# FAILED reference %s: element %lld is %.9g, expected %.9g\n", what,
+              (long long)i, values[i], want[i]);
       wrong++;
     }
   }
   if (!values) {
-    printf("# FAILED reference %s: %s: %s\n", what, mt_status_name(status), mt_last_error());
+    fprintf(e->out, "# FAILED reference %s: %s: %s\n", what, mt_status_name(status),
+            mt_last_error());
   } else if (mt_tensor_elements(got) != count) {
-    printf("# FAILED reference %s: %lld elements, expected %lld\n", what,
-           (long long)mt_tensor_elements(got), (long long)count);
+    fprintf(e->out, "# FAILED reference %s: %lld elements, expected %lld\n", what,
+            (long long)mt_tensor_elements(got), (long long)count);
   }
   e->failed += wrong > 0;
   free(values);
@@ -227,8 +229,8 @@ static void casts(expectations *e) {
   mt_tensor_release(&in);
 }
 
-int conf_check_reference(mt_runtime *reference, int *checks) {
-  expectations e = {.rt = reference};
+int conf_check_reference(mt_runtime *reference, FILE *out, int *checks) {
+  expectations e = {.rt = reference, .out = out};
   arithmetic(&e);
   integer_division(&e);
   functions(&e);

@@ -27,6 +27,7 @@ typedef struct command {
 } command;
 
 int cmd_bench(int argc, char **argv);
+int cmd_conformance(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_devices(int argc, char **argv);

@@ -34,7 +34,7 @@ _mecantensor_value() {
 }
 
 _mecantensor() {
-  local commands="devices matmul info convert bench env demo"
+  local commands="devices matmul info convert bench conformance env demo"
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
   local command=${COMP_WORDS[1]} options="--help --usage"
   if [ "$COMP_CWORD" -eq 1 ]; then
@@ -60,6 +60,9 @@ _mecantensor() {
     convert) options+=" --dtype --format --select --json" ;;
     bench)
       options+=" --shape --threads --against --isa --seconds --rounds --csv --backend --json"
+      ;;
+    conformance)
+      options+=" --plugin --op --seed --seeds --seconds --backend --json"
       ;;
     env) options+=" --json" ;;
     demo) options+=" --output --backend" ;;

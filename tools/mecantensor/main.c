@@ -12,6 +12,7 @@ static const command commands[] = {
     {"info", cmd_info, "show what a file holds, and statistics of a tensor"},
     {"convert", cmd_convert, "copy tensors to another file type, dtype or block format"},
     {"bench", cmd_bench, "measure operations"},
+    {"conformance", cmd_conformance, "compare operations of backends with the reference"},
     {"env", cmd_env, "explain the environment variables and what they led to"},
     {"demo", cmd_demo, "show the whole way: devices, C = A B, check, save, load"},
 };
@@ -24,7 +25,7 @@ static void print_help(FILE *out) {
         "Commands:\n",
         out);
   for (size_t i = 0; i < COMMANDS; i++) {
-    fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "  %-11s %s\n", commands[i].name, commands[i].summary);
   }
   fputs("\n"
         "  mecantensor help COMMAND, mecantensor COMMAND --help: options of a command\n"
