@@ -57,33 +57,13 @@ static int64_t query_of(const attention *a, const block *b, int64_t row) {
   return a->by_head ? 0 : b->first + row;
 }
 
-/* n adjacent or stepped elements of any type that is taken here, into to. */
-static void read_floats(const mt_operand_v1 *x, int64_t n, const char *src, int64_t step,
-                        float *to) {
-  int size = cpu_dtype_size(x->dtype);
-  char bytes[CPU_ROW];
-  for (int64_t i = 0; i < n; i += CPU_ROW) {
-    int64_t count = cpu_min(CPU_ROW, n - i);
-    const char *from = src + i * step * size;
-    if (x->dtype == MT_ABI_DTYPE_I8) {
-      cpu_copy_strided(count, 1, from, step, bytes, 1);
-      vec_cast(MT_ABI_DTYPE_I8, MT_ABI_DTYPE_F32)(count, bytes, to + i);
-      continue;
-    }
-    const float *row = cpu_row_in(x->dtype, count, from, step, to + i);
-    if (row != to + i) {
-      memcpy(to + i, row, (size_t)count * sizeof(float));
-    }
-  }
-}
-
 /* ---- queries ---- */
 static void read_queries(const attention *a, block *b) {
   const mt_operand_v1 *q = a->in[Q];
   for (int64_t row = 0; row < b->rows; row++) {
     float *to = b->q + row * a->depth;
     const char *from = at(q, b->batch, head_of(a, b, row), query_of(a, b, row));
-    read_floats(q, a->depth, from, q->stride[3], to);
+    cpu_row_read(q->dtype, a->depth, from, q->stride[3], to);
     vec_scale(a->depth, to, &a->scale, to);
     b->max[row] = -INFINITY;
     b->total[row] = 0;
@@ -105,7 +85,8 @@ static rows_view read_rows(const block *b, const mt_operand_v1 *x, int64_t first
     return (rows_view){(const float *)src, x->stride[2]};
   }
   for (int64_t i = 0; i < n; i++) {
-    read_floats(x, width, at(x, b->batch, b->kv_head, first + i), x->stride[3], room + i * width);
+    cpu_row_read(x->dtype, width, at(x, b->batch, b->kv_head, first + i), x->stride[3],
+                 room + i * width);
   }
   return (rows_view){room, width};
 }
@@ -276,17 +257,14 @@ static void add_values(const attention *a, const block *b, rows_view v, int64_t 
 }
 
 static void write_rows(const attention *a, const block *b) {
-  int64_t step = a->out->stride[3], size = cpu_dtype_size(a->out->dtype);
+  int64_t step = a->out->stride[3];
   for (int64_t row = 0; row < b->rows; row++) {
     float *sums = b->sums + row * a->width;
     bool nothing = b->max[row] == -INFINITY;
     float factor = nothing ? 0.0f : (float)(1.0 / b->total[row]);
     char *to = (char *)(uintptr_t)at(a->out, b->batch, head_of(a, b, row), query_of(a, b, row));
     vec_scale(a->width, sums, &factor, sums);
-    for (int64_t i = 0; i < a->width; i += CPU_ROW) {
-      cpu_row_out(a->out->dtype, cpu_min(CPU_ROW, a->width - i), sums + i, to + i * step * size,
-                  step);
-    }
+    cpu_row_write(a->out->dtype, a->width, sums, to, step);
   }
 }
 

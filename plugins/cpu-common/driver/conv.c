@@ -87,31 +87,17 @@ static const char *weight_at(const conv *c, int64_t o, int64_t i, int64_t j) {
 
 /* [taps][channels] */
 static void pack_depthwise(const conv *c, float *packed) {
-  float buffer[CPU_ROW];
   for (int64_t tap = 0; tap < c->kh * c->kw; tap++) {
-    for (int64_t o = 0; o < c->outputs; o += CPU_ROW) {
-      int64_t n = cpu_min(CPU_ROW, c->outputs - o);
-      const float *row = cpu_row_in(c->w->dtype, n, weight_at(c, o, tap / c->kw, tap % c->kw),
-                                    c->w->stride[0], buffer);
-      cpu_copy_strided(n, sizeof(float), (const char *)row, 1,
-                       (char *)(packed + tap * c->outputs + o), 1);
-    }
+    cpu_row_read(c->w->dtype, c->outputs, weight_at(c, 0, tap / c->kw, tap % c->kw),
+                 c->w->stride[0], packed + tap * c->outputs);
   }
 }
 
 /* Output o as one row in the order of taps, then channels. */
 static void read_filter(const conv *c, int64_t o, float *row) {
-  int size = cpu_dtype_size(c->w->dtype);
-  int64_t step = c->w->stride[1];
-  float buffer[CPU_ROW];
   for (int64_t tap = 0; tap < c->kh * c->kw; tap++) {
-    for (int64_t at = 0; at < c->group_in; at += CPU_ROW) {
-      int64_t n = cpu_min(CPU_ROW, c->group_in - at);
-      const char *src = weight_at(c, o, tap / c->kw, tap % c->kw) + at * step * size;
-      const float *in = cpu_row_in(c->w->dtype, n, src, step, buffer);
-      cpu_copy_strided(n, sizeof(float), (const char *)in, 1,
-                       (char *)(row + tap * c->group_in + at), 1);
-    }
+    cpu_row_read(c->w->dtype, c->group_in, weight_at(c, o, tap / c->kw, tap % c->kw),
+                 c->w->stride[1], row + tap * c->group_in);
   }
 }
 
@@ -165,27 +151,16 @@ typedef struct layout_job {
   uint32_t tasks;
 } layout_job;
 
-/* n adjacent elements as floats */
-static void lay_run(const conv *c, int64_t n, const char *src, float *dst) {
-  int size = cpu_dtype_size(c->x->dtype);
-  if (c->x->dtype == MT_ABI_DTYPE_F32) {
-    memcpy(dst, src, (size_t)n * sizeof(float));
-    return;
-  }
-  for (int64_t at = 0; at < n; at += CPU_ROW) {
-    cpu_row_in(c->x->dtype, cpu_min(CPU_ROW, n - at), src + at * size, 1, dst + at);
-  }
-}
-
 /* One row of pixels whose channels are adjacent. */
 static void lay_pixels(const conv *c, const char *src, float *dst) {
   int64_t step = c->x->stride[3];
   if (step == c->channels) {
-    lay_run(c, c->width * c->channels, src, dst);
+    cpu_row_read(c->x->dtype, c->width * c->channels, src, 1, dst);
     return;
   }
   for (int64_t x = 0; x < c->width; x++) {
-    lay_run(c, c->channels, src + x * step * cpu_dtype_size(c->x->dtype), dst + x * c->channels);
+    cpu_row_read(c->x->dtype, c->channels, src + x * step * cpu_dtype_size(c->x->dtype), 1,
+                 dst + x * c->channels);
   }
 }
 
@@ -204,12 +179,8 @@ static void lay_planes(const conv *c, const char *src, float *dst) {
     for (int64_t x = 0; x < c->width; x += CPU_ROW) {
       int64_t n = cpu_min(CPU_ROW, c->width - x);
       for (int64_t i = 0; i < many; i++) {
-        float *line = lines + i * CPU_ROW;
-        const char *from = src + ((at + i) * s[1] + x * s[3]) * size;
-        const float *in = cpu_row_in(c->x->dtype, n, from, s[3], line);
-        if (in != line) {
-          memcpy(line, in, (size_t)n * sizeof(float));
-        }
+        cpu_row_read(c->x->dtype, n, src + ((at + i) * s[1] + x * s[3]) * size, s[3],
+                     lines + i * CPU_ROW);
       }
       vec_transpose_4(many, n, lines, CPU_ROW, dst + x * c->channels + at, c->channels);
     }
@@ -440,15 +411,7 @@ static void choose_tiles(conv_job *job, uint32_t threads) {
 }
 
 static void read_bias(const conv *c, float *to) {
-  for (int64_t o = 0; o < c->outputs; o += CPU_ROW) {
-    int64_t n = cpu_min(CPU_ROW, c->outputs - o);
-    const char *from =
-        (const char *)c->bias->data + o * c->bias->stride[0] * cpu_dtype_size(c->bias->dtype);
-    const float *row = cpu_row_in(c->bias->dtype, n, from, c->bias->stride[0], to + o);
-    if (row != to + o) {
-      memcpy(to + o, row, (size_t)n * sizeof(float));
-    }
-  }
+  cpu_row_read(c->bias->dtype, c->outputs, c->bias->data, c->bias->stride[0], to);
 }
 
 /* ---- kernels of one tap: a matrix product ---- */

@@ -256,11 +256,14 @@ enum { CPU_ROW = 512 }; /* the most elements of a piece */
 bool cpu_is_real(int32_t dtype);
 /* All inputs that are there are; else answers no. */
 bool cpu_all_real(const mt_op_v1 *op, mt_support_v1 *answer);
-/* n elements at any step: where they are when that is so already (f32, step 1; n may be anything
- * then), else in buffer. */
+/* n elements (also of i8) at any step: where they are when that is so already (f32, step 1; n may
+ * be anything then), else in buffer. */
 const float *cpu_row_in(int32_t dtype, int64_t n, const char *src, int64_t step, float *buffer);
 /* And into memory of that type (also bool). */
 void cpu_row_out(int32_t dtype, int64_t n, const float *row, char *dst, int64_t step);
+/* The same for any n, always copied. */
+void cpu_row_read(int32_t dtype, int64_t n, const char *src, int64_t step, float *to);
+void cpu_row_write(int32_t dtype, int64_t n, const float *row, char *dst, int64_t step);
 
 /* ---- elementwise.c ---- */
 cpu_unary_fn *cpu_unary_kernel(int kind); /* cpu_unary */

@@ -342,27 +342,6 @@ void cpu_softmax_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
   cpu_all_real(op, answer);
 }
 
-/* A line of any type and step into room, and back. */
-static void gather_line(const softmax_job *job, const char *x, float *room) {
-  int size = cpu_dtype_size(job->dtype);
-  for (int64_t i = 0; i < job->n; i += CPU_ROW) {
-    int64_t count = cpu_min(CPU_ROW, job->n - i);
-    const char *from = x + i * job->in_step * size;
-    const float *row = cpu_row_in(job->dtype, count, from, job->in_step, room + i);
-    if (row != room + i) {
-      cpu_copy_strided(count, sizeof(float), (const char *)row, 1, (char *)(room + i), 1);
-    }
-  }
-}
-
-static void scatter_line(const softmax_job *job, const float *room, char *y) {
-  int size = cpu_dtype_size(job->dtype);
-  for (int64_t i = 0; i < job->n; i += CPU_ROW) {
-    int64_t count = cpu_min(CPU_ROW, job->n - i);
-    cpu_row_out(job->dtype, count, room + i, y + i * job->out_step * size, job->out_step);
-  }
-}
-
 /* One line, where it is or in room. */
 static void softmax_line(const softmax_job *job, const int64_t *offset, float *room) {
   int size = cpu_dtype_size(job->dtype);
@@ -374,9 +353,9 @@ static void softmax_line(const softmax_job *job, const int64_t *offset, float *r
     line(job->n, (const float *)x, (float *)y);
     return;
   }
-  gather_line(job, x, room);
+  cpu_row_read(job->dtype, job->n, x, job->in_step, room);
   line(job->n, room, room);
-  scatter_line(job, room, y);
+  cpu_row_write(job->dtype, job->n, room, y, job->out_step);
 }
 
 static void softmax_lines(void *arg, uint32_t task) {

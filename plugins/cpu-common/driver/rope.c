@@ -39,31 +39,11 @@ static void make_turns(const rope_job *job, int64_t position, float *cosine, flo
   vec_cos(job->pairs, cosine, NULL, cosine);
 }
 
-static void read_row(const rope_job *job, const char *x, float *row) {
-  int size = cpu_dtype_size(job->dtype);
-  for (int64_t i = 0; i < job->width; i += CPU_ROW) {
-    int64_t count = cpu_min(CPU_ROW, job->width - i);
-    const float *in =
-        cpu_row_in(job->dtype, count, x + i * job->x_step * size, job->x_step, row + i);
-    if (in != row + i) {
-      cpu_copy_strided(count, sizeof(float), (const char *)in, 1, (char *)(row + i), 1);
-    }
-  }
-}
-
-static void write_row(const rope_job *job, const float *row, char *out) {
-  int size = cpu_dtype_size(job->dtype);
-  for (int64_t i = 0; i < job->width; i += CPU_ROW) {
-    cpu_row_out(job->dtype, cpu_min(CPU_ROW, job->width - i), row + i,
-                out + i * job->out_step * size, job->out_step);
-  }
-}
-
 /* room: cosines, sines, then the parts of pairs that lie side by side, then the row. */
 static void turn_row(const rope_job *job, const char *x, char *out, float *room) {
   int64_t n = job->pairs;
   float *cosine = room, *sine = room + n, *a = room + 2 * n, *b = room + 3 * n, *row = room + 4 * n;
-  read_row(job, x, row);
+  cpu_row_read(job->dtype, job->width, x, job->x_step, row);
   if (!job->interleaved) {
     vec_rotate(n, row, row + n, cosine, sine, row, row + n);
   } else {
@@ -73,7 +53,7 @@ static void turn_row(const rope_job *job, const char *x, char *out, float *room)
     cpu_copy_strided(n, sizeof(float), (const char *)a, 1, (char *)row, 2);
     cpu_copy_strided(n, sizeof(float), (const char *)b, 1, (char *)(row + 1), 2);
   }
-  write_row(job, row, out);
+  cpu_row_write(job->dtype, job->width, row, out, job->out_step);
 }
 
 static void turn_rows(void *arg, uint32_t task) {

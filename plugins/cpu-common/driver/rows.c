@@ -14,13 +14,31 @@ const float *cpu_row_in(int32_t dtype, int64_t n, const char *src, int64_t step,
     cpu_copy_strided(n, sizeof(float), src, step, (char *)buffer, 1);
     return buffer;
   }
-  uint16_t halves[CPU_ROW];
+  uint16_t narrow[CPU_ROW]; /* or bytes */
   if (step != 1) {
-    cpu_copy_strided(n, sizeof(*halves), src, step, (char *)halves, 1);
-    src = (const char *)halves;
+    cpu_copy_strided(n, cpu_dtype_size(dtype), src, step, (char *)narrow, 1);
+    src = (const char *)narrow;
   }
   vec_cast(dtype, MT_ABI_DTYPE_F32)(n, src, buffer);
   return buffer;
+}
+
+void cpu_row_read(int32_t dtype, int64_t n, const char *src, int64_t step, float *to) {
+  int size = cpu_dtype_size(dtype);
+  if (dtype == MT_ABI_DTYPE_F32) {
+    cpu_copy_strided(n, size, src, step, (char *)to, 1);
+    return;
+  }
+  for (int64_t i = 0; i < n; i += CPU_ROW) {
+    cpu_row_in(dtype, cpu_min(CPU_ROW, n - i), src + i * step * size, step, to + i);
+  }
+}
+
+void cpu_row_write(int32_t dtype, int64_t n, const float *row, char *dst, int64_t step) {
+  int size = cpu_dtype_size(dtype);
+  for (int64_t i = 0; i < n; i += CPU_ROW) {
+    cpu_row_out(dtype, cpu_min(CPU_ROW, n - i), row + i, dst + i * step * size, step);
+  }
 }
 
 void cpu_row_out(int32_t dtype, int64_t n, const float *row, char *dst, int64_t step) {
