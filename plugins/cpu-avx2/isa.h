@@ -232,6 +232,26 @@ VEC_INLINE void vi_store_8(void *p, vi x) {
   __m128i words = isa_low_16(_mm256_and_si256(x, _mm256_set1_epi32(0xff)));
   _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));
 }
+
+/* ---- int8: dot products of neighbours, added to int32 ---- */
+VEC_INLINE vi vi_load_wide(const void *p) {
+  return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+}
+VEC_INLINE vi vi_dot_wide(vi acc, vi a, vi b) {
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
+}
+VEC_INLINE vi vi_load_bytes(const void *p) {
+  return _mm256_loadu_si256((const __m256i *)p);
+}
+VEC_INLINE vi vi_load_biased(const void *p) {
+  return vi_xor(vi_load_bytes(p), vi_set((int32_t)0x80808080));
+}
+/* In functions marked VEC_VNNI, which only run where the CPU has it: a unsigned, b signed. */
+#define VEC_VNNI __attribute__((target("avxvnni")))
+VEC_VNNI VEC_INLINE vi vi_dot_vnni(vi acc, vi a, vi b) {
+  return _mm256_dpbusd_avx_epi32(acc, a, b);
+}
+
 VEC_INLINE vf vf_load_f16(const void *p) {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
@@ -291,6 +311,11 @@ VEC_INLINE double vd_sum(vd v) {
 }
 
 /* ---- across lanes ---- */
+VEC_INLINE int32_t vi_sum(vi v) {
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
+}
 VEC_INLINE float vf_sum(vf v) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));

@@ -225,6 +225,26 @@ VEC_INLINE void vi_store_16(void *p, vi x) {
 VEC_INLINE void vi_store_8(void *p, vi x) {
   _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x));
 }
+
+/* ---- int8: dot products of neighbours, added to int32 ---- */
+VEC_INLINE vi vi_load_wide(const void *p) {
+  return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
+}
+VEC_INLINE vi vi_dot_wide(vi acc, vi a, vi b) {
+  return _mm512_add_epi32(acc, _mm512_madd_epi16(a, b));
+}
+VEC_INLINE vi vi_load_bytes(const void *p) {
+  return _mm512_loadu_si512(p);
+}
+VEC_INLINE vi vi_load_biased(const void *p) {
+  return vi_xor(vi_load_bytes(p), vi_set((int32_t)0x80808080));
+}
+/* In functions marked VEC_VNNI, which only run where the CPU has it: a unsigned, b signed. */
+#define VEC_VNNI __attribute__((target("avx512vnni")))
+VEC_VNNI VEC_INLINE vi vi_dot_vnni(vi acc, vi a, vi b) {
+  return _mm512_dpbusd_epi32(acc, a, b);
+}
+
 VEC_INLINE vf vf_load_f16(const void *p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
@@ -283,6 +303,9 @@ VEC_INLINE double vd_sum(vd v) {
 }
 
 /* ---- across lanes ---- */
+VEC_INLINE int32_t vi_sum(vi v) {
+  return _mm512_reduce_add_epi32(v);
+}
 VEC_INLINE float vf_sum(vf v) {
   return _mm512_reduce_add_ps(v);
 }

@@ -250,6 +250,28 @@ uint64_t cpu_few_rows_scratch(const cpu_matmul *p);
 void cpu_few_rows_run(const cpu_plugin *plugin, const cpu_matmul *p, uint32_t threads,
                       void *scratch);
 
+/* ---- typed.c: products of f16, bf16, i8 ---------------------------------------------------- */
+typedef struct cpu_typed_operand {
+  const char *data; /* NULL: absent */
+  int32_t dtype;
+  int64_t row, col; /* elements */
+} cpu_typed_operand;
+
+/* C = activation(alpha row_scale column_scale A B + beta C + bias). A: f32, f16, bf16, i8; B:
+ * f16, bf16, i8; C: f32, f16, bf16. i8 times i8 also gives i32, then without the factors. */
+typedef struct cpu_typed {
+  int64_t m, n, k;
+  cpu_typed_operand a, b, c, bias;
+  float alpha, beta;
+  cpu_unary_fn *activation;  /* or NULL */
+  const float *column_scale; /* n, column_step apart; or NULL */
+  int64_t column_step;
+  const float *row_scale; /* m; or NULL */
+} cpu_typed;
+
+uint64_t cpu_typed_scratch(const cpu_plugin *plugin, const cpu_typed *p, uint32_t threads);
+void cpu_typed_run(const cpu_plugin *plugin, const cpu_typed *p, uint32_t threads, void *scratch);
+
 /* ---- rows.c: pieces of rows of f32, f16 or bf16 as adjacent floats ------------------------- */
 enum { CPU_ROW = 512 }; /* the most elements of a piece */
 
@@ -289,6 +311,7 @@ CPU_DECLARE_OP(gather);
 CPU_DECLARE_OP(norm);
 CPU_DECLARE_OP(rope);
 CPU_DECLARE_OP(attention);
+CPU_DECLARE_OP(bitlinear);
 CPU_DECLARE_OP(conv2d);
 int32_t cpu_conv2d_prepare(const cpu_plugin *plugin, const mt_op_v1 *op, void **plan,
                            mt_message_v1 *msg);

@@ -14,15 +14,15 @@ static void check_blocks(const cpu_plugin *plugin, const mt_operand_v1 *b, mt_su
   }
 }
 
+/* f32 all through; f16, bf16 or i8 times i8 go to typed.c. */
+static bool is_typed(const mt_op_v1 *op) {
+  return cpu_in(op, 0)->dtype != MT_ABI_DTYPE_F32;
+}
+
 static void check_dtypes(const mt_op_v1 *op, mt_support_v1 *answer) {
-  for (uint32_t i = 0; i < op->input_count; i++) {
-    int32_t dtype = cpu_in(op, i)->dtype;
-    bool fine = dtype == MT_ABI_DTYPE_F32 || (i == 1 && dtype == MT_ABI_DTYPE_BLOCK) ||
-                (i == 2 && dtype == MT_ABI_DTYPE_NONE);
-    if (!fine) {
-      cpu_no(answer, "dtype %s: f32 only", cpu_dtype_name(dtype));
-      return;
-    }
+  int32_t a = cpu_in(op, 0)->dtype;
+  if (!cpu_is_real(a) && a != MT_ABI_DTYPE_I8) {
+    cpu_no(answer, "dtype %s: f32, f16, bf16, i8 only", cpu_dtype_name(a));
   }
 }
 
@@ -266,6 +266,48 @@ static void run_batch(void *arg, uint32_t task) {
 /* Below this many multiplications another thread costs more than it brings. */
 enum { THREAD_WORK = 512 * 1024 };
 
+static cpu_typed_operand typed_matrix(const mt_operand_v1 *x) {
+  return (cpu_typed_operand){x->data, x->dtype, leading_stride(x, 2), leading_stride(x, 1)};
+}
+
+static const char *moved(const mt_operand_v1 *x, int64_t offset) {
+  return (const char *)x->data + offset * cpu_dtype_size(x->dtype);
+}
+
+/* f16, bf16, i8: batches one after the other, each on all threads. */
+static int32_t run_typed(cpu_queue *queue, const mt_op_v1 *op, const batched *all,
+                         mt_message_v1 *msg) {
+  const cpu_plugin *plugin = queue->plugin;
+  const mt_operand_v1 *a = cpu_in(op, 0), *b = cpu_in(op, 1), *bias = cpu_optional_in(op, 2);
+  const mt_operand_v1 *c = cpu_out(op);
+  const cpu_matmul *f = &all->problem;
+  cpu_typed p = {.m = f->m, .n = f->n, .k = f->k, .a = typed_matrix(a), .b = typed_matrix(b)};
+  p.c = typed_matrix(c);
+  p.a.row = f->a_row, p.a.col = f->a_col, p.b.row = f->b_row, p.b.col = f->b_col;
+  p.c.row = f->c_row, p.c.col = f->c_col;
+  p.alpha = f->alpha, p.beta = f->beta, p.activation = f->activation;
+  double work = (double)p.m * (double)p.n * (double)cpu_max(p.k, 1);
+  uint32_t threads = work < 2 * THREAD_WORK ? 1 : cpu_threads(plugin);
+  uint64_t bytes = cpu_typed_scratch(plugin, &p, threads);
+  void *scratch = cpu_scratch(queue, bytes);
+  if (!scratch) {
+    return cpu_no_memory(msg, bytes);
+  }
+  for (int64_t i = 0; i < all->count; i++) {
+    int64_t offsets[CPU_NEST_OPERANDS];
+    cpu_nest_offsets(&all->nest, 0, i, offsets);
+    p.c.data = moved(c, offsets[BATCH_C]);
+    p.a.data = moved(a, offsets[BATCH_A]);
+    p.b.data = moved(b, offsets[BATCH_B]);
+    if (bias) {
+      p.bias = (cpu_typed_operand){moved(bias, offsets[BATCH_BIAS]), bias->dtype, f->bias_row,
+                                   f->bias_col};
+    }
+    cpu_typed_run(plugin, &p, threads, scratch);
+  }
+  return MT_ABI_OK;
+}
+
 int32_t cpu_matmul_run(cpu_queue *queue, int kind, const void *plan, const mt_op_v1 *op,
                        mt_message_v1 *msg) {
   (void)kind;
@@ -275,6 +317,9 @@ int32_t cpu_matmul_run(cpu_queue *queue, int kind, const void *plan, const mt_op
   cpu_matmul *p = &all.problem;
   if (all.count == 0 || p->m == 0 || p->n == 0) {
     return MT_ABI_OK;
+  }
+  if (is_typed(op)) {
+    return run_typed(queue, op, &all, msg);
   }
   p->packed = plan; /* B as cpu_gemm_pack_b() left it, or NULL */
   if (wants_transpose(plugin, p)) {

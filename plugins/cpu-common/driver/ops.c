@@ -67,6 +67,7 @@ const cpu_op cpu_ops[] = {
      cpu_conv2d_support, cpu_conv2d_run, cpu_conv2d_prepare},
     {"attention", ATTR(SCALE) | ATTR(CAUSAL) | ATTR(SOFTCAP), 0, cpu_attention_support,
      cpu_attention_run, NULL},
+    {"bitlinear", 0, 0, cpu_bitlinear_support, cpu_bitlinear_run, NULL},
     {"clamp", ATTR(MIN) | ATTR(MAX), CPU_CLAMP, cpu_unary_support, cpu_unary_run, NULL},
     {"where", 0, 0, cpu_where_support, cpu_where_run, NULL},
     {"copy", 0, 0, cpu_copy_support, cpu_copy_run, NULL},

@@ -61,6 +61,10 @@ typedef struct cpu_gemm_kernels {
   int q8_0_rows;
   void (*q8_0_dots)(int m, int64_t n, int64_t k, const float *a, int64_t a_row, const uint8_t *b,
                     int64_t b_row_bytes, float *y, int64_t y_row);
+  /* y[i * y_row + j] = sum over p of a[i * a_row + p] * b[j * b_row + p]; i < m, j < n, modulo
+   * 2^32. */
+  void (*i8_dots)(int64_t m, int64_t n, int64_t k, const int8_t *a, int64_t a_row, const int8_t *b,
+                  int64_t b_row, int32_t *y, int64_t y_row);
   /* One line of n elements of Q8_0 to f32. */
   void (*q8_0_decode)(int64_t n, const uint8_t *src, float *dst);
 } cpu_gemm_kernels;
@@ -204,6 +208,12 @@ enum { VEC_Q8_0_ROWS = 4 };
 void vec_q8_0_dots(int m, int64_t n, int64_t k, const float *a, int64_t a_row, const uint8_t *b,
                    int64_t b_row_bytes, float *y, int64_t y_row);
 void vec_q8_0_decode(int64_t n, const uint8_t *src, float *dst);
+
+void vec_i8_dots(int64_t m, int64_t n, int64_t k, const int8_t *a, int64_t a_row, const int8_t *b,
+                 int64_t b_row, int32_t *y, int64_t y_row);
+/* For CPUs with AVX512_VNNI (in cpu-avx512) or AVX_VNNI (in cpu-avx2). */
+void vec_i8_dots_vnni(int64_t m, int64_t n, int64_t k, const int8_t *a, int64_t a_row,
+                      const int8_t *b, int64_t b_row, int32_t *y, int64_t y_row);
 
 /* ---- the plugin that all of this is compiled into: target.c ---- */
 typedef struct cpu_target_info {
