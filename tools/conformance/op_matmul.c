@@ -12,7 +12,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-const mt_dtype conf_matmul_dtypes[] = {MT_F32, MT_F64, MT_F16, MT_BF16, MT_BLOCK, MT_DTYPE_NONE};
+const mt_dtype conf_matmul_dtypes[] = {MT_F32, MT_F64,   MT_F16,       MT_BF16,
+                                       MT_I8,  MT_BLOCK, MT_DTYPE_NONE};
 
 typedef struct problem {
   int64_t m, k, n;
@@ -304,8 +305,46 @@ static void batches(conf *c) {
   }
 }
 
+/* ---- i8 times i8: exact, whatever the values ---- */
+static void check_whole(conf *c, int64_t m, int64_t k, int64_t n, conf_layout a, conf_layout b) {
+  mt_matmul_options options = MT_MATMUL_OPTIONS_INIT;
+  conf_case kase = {.call = call_matmul, .args = &options, .in_count = 3};
+  bool turned = conf_below(c, 2);
+  const int64_t left[] = {m, k}, right[] = {turned ? n : k, turned ? k : n};
+  const conf_fill any = {CONF_BITS, 0, 0};
+  options.trans_b = turned;
+  kase.in[0] = conf_make(c, MT_I8, 2, left, a, any);
+  kase.in[1] = conf_make(c, MT_I8, 2, right, b, any);
+  if (conf_below(c, 2)) {
+    kase.in[2] = conf_make(c, MT_I32, 1, &n, CONF_PACKED, any);
+  }
+  kase.out = conf_below(c, 2) ? CONF_GIVEN : CONF_FRESH;
+  kase.out_layout = (conf_layout)conf_below(c, 3);
+  snprintf(kase.what, sizeof(kase.what), "%d x %d x %d, trans_b %d, layouts %d %d", (int)m, (int)k,
+           (int)n, turned, (int)a, (int)b);
+  conf_check(c, &kase);
+}
+
+static void whole_body(conf *c) {
+  static const int64_t sizes[][3] = {{1, 1, 1},    {3, 7, 17}, {17, 64, 65}, {65, 129, 33},
+                                     {1, 300, 65}, {9, 0, 5},  {70, 200, 1}, {0, 4, 3}};
+  for (size_t s = 0; s < COUNT(sizes); s++) {
+    for (int layout = 0; layout < CONF_LAYOUTS; layout++) {
+      check_whole(c, sizes[s][0], sizes[s][1], sizes[s][2], (conf_layout)layout,
+                  (conf_layout)conf_below(c, CONF_LAYOUTS));
+    }
+  }
+  if (c->large) {
+    check_whole(c, 203, 3000, 131, CONF_PACKED, CONF_PACKED);
+  }
+}
+
 static void matmul_body(conf *c, const void *row) {
   (void)row;
+  if (c->dtype == MT_I8) {
+    whole_body(c);
+    return;
+  }
   sizes_and_layouts(c);
   epilogues(c);
   batches(c);
