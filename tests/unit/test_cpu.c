@@ -46,13 +46,21 @@ static double sigmoid(double x) {
   return 1 / (1 + exp(-x));
 }
 
+static double rsqrt(double x) {
+  return 1 / sqrt(x);
+}
+
+static double reciprocal(double x) {
+  return 1 / x;
+}
+
 typedef mt_status unary_op(mt_runtime *rt, mt_tensor *x, mt_tensor **out);
 
 typedef struct accuracy {
   const char *name;
   unary_op *op;
   double (*exact)(double);
-  double ulp; /* docs/performance.md */
+  double ulp; /* docs/accuracy.md */
 } accuracy;
 
 static const accuracy table[] = {
@@ -64,6 +72,11 @@ static const accuracy table[] = {
     {"gelu", mt_gelu, gelu, 6.0},
     {"gelu_tanh", mt_gelu_tanh, gelu_tanh, 3.6},
     {"sqrt", mt_sqrt, sqrt, 0.5001},
+    {"sin", mt_sin, sin, 1.5},
+    {"cos", mt_cos, cos, 1.5},
+    {"erf", mt_erf, erf, 2.8},
+    {"rsqrt", mt_rsqrt, rsqrt, 1.5},
+    {"reciprocal", mt_reciprocal, reciprocal, 0.5001},
 };
 
 /* The unit in the last place of the float nearest to x */

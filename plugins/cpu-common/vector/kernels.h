@@ -172,6 +172,21 @@ double vec_exp_sum(int64_t n, const float *x, float shift, float *y);
 /* Is no element infinite or NaN? */
 bool vec_all_finite(int64_t n, const float *x);
 
+/* ---- tsi.c ---- */
+typedef struct cpu_tsi_step {
+  int64_t rows, cols;
+  float *state; /* rows x cols, rows `row` apart */
+  int64_t row;
+  const float *gate; /* of row i at i * gate_step */
+  int64_t gate_step;
+  const float *k, *v; /* k NULL: nothing is added */
+  const float *q;     /* NULL: nothing is read */
+  float *y;
+} cpu_tsi_step;
+
+/* state[i][j] = state[i][j] gate[i] + k[i] v[j], then y[j] = sum over i of q[i] state[i][j] */
+void vec_tsi_step(const cpu_tsi_step *s);
+
 /* ---- conv.c ---- */
 typedef struct cpu_depthwise {
   int64_t kh, kw;
