@@ -39,7 +39,10 @@ enum { CPU_MAX_RANK = 16, CPU_CACHE_LINE = 64 };
   X(BASE, "base")                                                                                  \
   X(INTERLEAVED, "interleaved")                                                                    \
   X(INVERSE, "inverse")                                                                            \
-  X(CHUNK, "chunk")
+  X(CHUNK, "chunk")                                                                                \
+  X(LARGEST, "largest")                                                                            \
+  X(EXCLUSIVE, "exclusive")                                                                        \
+  X(REVERSE, "reverse")
 
 typedef enum cpu_attr {
 #define CPU_ATTR_KEY(key, name) CPU_ATTR_##key,
@@ -313,6 +316,7 @@ CPU_DECLARE_OP(norm);
 CPU_DECLARE_OP(rope);
 CPU_DECLARE_OP(attention);
 CPU_DECLARE_OP(tsi);
+CPU_DECLARE_OP(lines);
 CPU_DECLARE_OP(bitlinear);
 CPU_DECLARE_OP(conv2d);
 int32_t cpu_conv2d_prepare(const cpu_plugin *plugin, const mt_op_v1 *op, void **plan,
@@ -321,6 +325,7 @@ int32_t cpu_batch_norm_run(cpu_queue *queue, int kind, const void *plan, const m
                            mt_message_v1 *msg);
 
 typedef enum cpu_tsi { CPU_TSI_INFUSE, CPU_TSI_READ, CPU_TSI_SCAN } cpu_tsi;
+typedef enum cpu_lines { CPU_ARGMAX, CPU_ARGMIN, CPU_TOPK, CPU_CUMSUM } cpu_lines;
 typedef enum cpu_norm { CPU_LAYER_NORM, CPU_RMS_NORM, CPU_BATCH_NORM_TRAIN } cpu_norm;
 typedef enum cpu_line_op { CPU_SOFTMAX, CPU_LOG_SOFTMAX } cpu_line_op;
 typedef enum cpu_reduction { CPU_SUM, CPU_MEAN, CPU_MAX_OF, CPU_MIN_OF } cpu_reduction;

@@ -132,6 +132,8 @@ double vec_sum(int64_t n, const float *x);
 /* NaN if there is one. */
 float vec_max(int64_t n, const float *x);
 float vec_min(int64_t n, const float *x);
+/* Where the first element is that equals value, or is NaN when value is; n when there is none. */
+int64_t vec_find(int64_t n, const float *x, float value);
 /* acc[j] += sum over i < rows of x[i * row + j], j < n */
 void vec_sum_rows(int64_t rows, int64_t n, const float *x, int64_t row, double *acc);
 /* acc[j] = max(acc[j], x[i * row + j]) over i < rows; NaN wins */

@@ -78,6 +78,23 @@ float vec_min(int64_t n, const float *x) {
   return extreme_of(n, x, false);
 }
 
+int64_t vec_find(int64_t n, const float *x, float value) {
+  const vf wanted = vf_set(value);
+  bool nan = value != value;
+  int64_t i = 0;
+  for (; i + VF_LANES <= n; i += VF_LANES) {
+    vf at = vf_load(x + i);
+    if (vm_any(nan ? vf_is_nan(at) : vf_eq(at, wanted))) {
+      break;
+    }
+  }
+  const cpu_any_f32 *element = x;
+  while (i < n && !(nan ? element[i] != element[i] : element[i] == value)) {
+    i++;
+  }
+  return i;
+}
+
 static void add_widened(vf s, int64_t n, double *acc) {
   double lanes[VF_LANES];
   vd_store(lanes, vd_low(s));
