@@ -4,7 +4,8 @@
  *
  * The suite as a test: on every device that loads (or on BACKEND), as TAP. For people there is
  * `mecantensor conformance`. MT_CONFORMANCE_SEEDS: how many seeds (2); MT_CONFORMANCE_SEED: the
- * first (1); MT_CONFORMANCE_SECONDS: random rounds for so long; MT_CONFORMANCE_OP: as --op.
+ * first (1); MT_CONFORMANCE_THIN: only every so manieth case (1); MT_CONFORMANCE_SECONDS: random
+ * rounds for so long; MT_CONFORMANCE_OP: as --op.
  */
 #include "runner.h"
 
@@ -39,6 +40,7 @@ static bool read_settings(int argc, char **argv, conf_settings *s) {
   s->op = op ? op : s->op;
   if (!from_environment("MT_CONFORMANCE_SEED", &s->seed) ||
       !from_environment("MT_CONFORMANCE_SEEDS", &s->seeds) ||
+      !from_environment("MT_CONFORMANCE_THIN", &s->thin) ||
       !from_environment("MT_CONFORMANCE_SECONDS", &seconds)) {
     return false;
   }

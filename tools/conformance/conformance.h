@@ -63,6 +63,7 @@ typedef struct conf {
   uint64_t seed, random;
   bool large;       /* also the cases that are there for threads */
   long number;      /* of the case, from 1 */
+  uint64_t thin;    /* > 1: only every so manieth case is run */
   conf_cell *cell;  /* counts go here */
   int reports_left; /* failures still to be printed */
   bool broken;      /* no memory: the run means nothing */
@@ -72,7 +73,11 @@ void conf_seed(conf *c, uint64_t seed);
 uint32_t conf_below(conf *c, uint32_t n); /* 0 .. n-1, n > 0 */
 double conf_unit(conf *c);                /* 0 <= x < 1 */
 
-/* A tensor with random content. Failure: .view NULL, c->broken. */
+/* Is the case of this number one that is not run (thin)? */
+bool conf_left_out(const conf *c, long number);
+
+/* A tensor with random content. Failure: .view NULL, c->broken; also NULL for a case that is left
+ * out. */
 conf_operand conf_make(conf *c, mt_dtype dtype, int rank, const int64_t *shape, conf_layout layout,
                        conf_fill fill);
 /* A tensor for a result: every byte around and in it is 0xff. */

@@ -34,6 +34,9 @@ static void choose_output(conf *c, conf_case *k) {
 
 /* [lines..., n] in q8_0, whole or cut: every other line, or from the second block on. */
 static conf_operand make_blocks(conf *c, int rank, const int64_t *extent, int cut) {
+  if (conf_left_out(c, c->number + 1)) {
+    return (conf_operand){NULL, NULL};
+  }
   int64_t stored[4];
   conf_operand plain, made = {NULL, NULL};
   memcpy(stored, extent, sizeof(stored));

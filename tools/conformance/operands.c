@@ -359,8 +359,15 @@ static conf_operand give_up(conf *c, conf_operand *operand) {
   return *operand;
 }
 
+bool conf_left_out(const conf *c, long number) {
+  return c->thin > 1 && ((uint64_t)number + c->seed) % c->thin != 0;
+}
+
 conf_operand conf_make(conf *c, mt_dtype dtype, int rank, const int64_t *shape, conf_layout layout,
                        conf_fill fill) {
+  if (conf_left_out(c, c->number + 1)) {
+    return (conf_operand){NULL, NULL};
+  }
   conf_operand operand = {NULL, NULL};
   mt_status status = make_layout(c, dtype, rank, shape, layout, &operand);
   if (status == MT_OK) { /* a broadcast view is not written: its source is */

@@ -191,7 +191,11 @@ static bool run_device(run *r, const char *label, int devices) {
     return true;
   }
   r->o->devices++;
-  conf c = {.reference = r->reference, .backend = backend, .label = label, .log = r->s->out};
+  conf c = {.reference = r->reference,
+            .backend = backend,
+            .label = label,
+            .log = r->s->out,
+            .thin = r->s->thin};
   bool going = r->s->seconds > 0 ? run_for_seconds(r, &c, r->s->seconds / devices)
                                  : for_ops(r, &c, run_and_report);
   mt_status status = mt_runtime_sync(backend);
@@ -296,8 +300,12 @@ void conf_run(const conf_settings *settings, conf_outcome *outcome) {
   int checks = 0;
   *outcome = (conf_outcome){.first = settings->seed, .last = settings->seed + settings->seeds - 1};
   set_plugin(&r);
-  fprintf(settings->out, "# MecanTensor %s conformance: %" PRIu64 " seeds from %" PRIu64 "\n",
+  fprintf(settings->out, "# MecanTensor %s conformance: %" PRIu64 " seeds from %" PRIu64,
           mt_version(), settings->seeds, settings->seed);
+  if (settings->thin > 1) {
+    fprintf(settings->out, ", one of %" PRIu64 " cases", settings->thin);
+  }
+  fprintf(settings->out, "\n");
   if (settings->plugin && !r.file[0]) {
     snprintf(outcome->reason, sizeof(outcome->reason), "%s: no such file", settings->plugin);
     outcome->unusable = true;

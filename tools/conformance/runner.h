@@ -10,12 +10,13 @@ typedef struct conf_settings {
   const char *plugin;  /* a plugin file: only that; NULL: as the environment says */
   const char *op;      /* glob on names of ops */
   uint64_t seed, seeds;
+  uint64_t thin;  /* > 1: only every so manieth case, by the seed */
   double seconds; /* > 0: rounds with seeds from `seed` on until the time is up */
   FILE *out;      /* the report */
 } conf_settings;
 
 #define CONF_SETTINGS_INIT                                                                         \
-  { NULL, NULL, "*", 1, 2, 0, stdout }
+  { NULL, NULL, "*", 1, 2, 1, 0, stdout }
 
 /* One cell of the summary: what a device did with an op in a dtype. */
 typedef struct conf_result {

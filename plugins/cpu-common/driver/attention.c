@@ -216,7 +216,7 @@ static void add_values_one_by_one(const attention *a, const block *b, rows_view 
     float *sums = b->sums + row * a->width;
     const float *s = b->scores + row * a->key_block;
     for (int64_t j = 0; j < n; j++) {
-      const float *value = v.data + j * v.row;
+      const cpu_any_f32 *value = v.data + j * v.row;
       for (int64_t d = 0; s[j] != 0.0f && d < a->width; d++) {
         sums[d] += s[j] * value[d];
       }

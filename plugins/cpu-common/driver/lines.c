@@ -40,7 +40,8 @@ static bool before(const lines_job *job, float x, float y) {
   return job->largest ? x > y : x < y;
 }
 
-static void find_best(const lines_job *job, const float *x, found *best) {
+static void find_best(const lines_job *job, const float *line, found *best) {
+  const cpu_any_f32 *x = line;
   int64_t count = 0;
   for (int64_t i = 0; i < job->n; i++) {
     if (count == job->k && !before(job, x[i], best[count - 1].value)) {

@@ -225,11 +225,10 @@ typedef struct batch_job {
 /* Statistics that are the same along the row: the row is scaled and shifted. */
 static void scale_piece(const batch_job *job, int64_t n, const float *x, const float *const *param,
                         float *y) {
-  double scale = 1 / sqrt((double)*param[B_VARIANCE] + (double)job->epsilon);
-  const cpu_normal normal = {.mean = *param[B_MEAN],
-                             .scale = (float)scale,
-                             .weight = param[B_WEIGHT],
-                             .bias = param[B_BIAS]};
+  const cpu_any_f32 *mean = param[B_MEAN], *variance = param[B_VARIANCE];
+  double scale = 1 / sqrt((double)*variance + (double)job->epsilon);
+  const cpu_normal normal = {
+      .mean = *mean, .scale = (float)scale, .weight = param[B_WEIGHT], .bias = param[B_BIAS]};
   vec_normalize(n, x, &normal, y);
 }
 
