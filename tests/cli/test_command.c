@@ -91,7 +91,10 @@ START_TEST(test_wrong_arguments) {
       {{"convert", "a.npy", "b.mt", "--dtype=f16", "--format=q8_0"}, "exclude"},
       {{"convert", "a.npy", "b.mt", "--select=*"}, "--select needs"},
       {{"bench"}, "matmul"},
-      {{"bench", "conv"}, "'conv'"},
+      {{"bench", "convolution"}, "'convolution'"},
+      {{"bench", "conv", "--shape=1x2x3x4"}, "'1x2x3x4' is not CxHxWxOxK"},
+      {{"bench", "ops", "--against=openblas"}, "only for matmul"},
+      {{"bench", "matmul", "--isa=sse"}, "'sse'"},
       {{"bench", "matmul", "--shape=12x13"}, "'12x13' is not MxKxN"},
       {{"bench", "matmul", "--shape=1x2x0"}, "'1x2x0' is not MxKxN"},
       {{"bench", "matmul", "--against=openblass"}, "did you mean openblas"},
@@ -317,6 +320,48 @@ START_TEST(test_bench) {
 }
 END_TEST
 
+/* Every kind on a small shape: rows with ordered figures, and a limit where there is one. */
+START_TEST(test_bench_kinds) {
+  static const struct {
+    const char *kind, *shape;
+    size_t rows;
+  } cases[] = {{"ops", "4x64", 11},    {"memory", "4x64", 4},    {"dispatch", "8", 2},
+               {"quant", "2x64x8", 3}, {"conv", "2x5x4x3x3", 1}, {"attention", "2x3x5x8", 2}};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    json_t *root = RUN_JSON(0, "bench", cases[i].kind, "--shape", cases[i].shape, "--threads=1",
+                            "--seconds=0.001", "--rounds=2", "-b", "reference", "--json");
+    json_t *rows = json_object_get(root, "cases"), *row;
+    size_t n;
+    ck_assert_str_eq(json_string_value(json_object_get(root, "bench")), cases[i].kind);
+    ck_assert_uint_eq(json_array_size(rows), cases[i].rows);
+    json_array_foreach(rows, n, row) {
+      double median = json_real_value(json_object_get(row, "median"));
+      ck_assert_double_gt(median, 0);
+      ck_assert_double_le(json_real_value(json_object_get(row, "min")), median);
+      ck_assert_double_ge(json_real_value(json_object_get(row, "max")), median);
+      bool limited = json_real_value(json_object_get(row, "limit")) > 0;
+      ck_assert(limited == (strcmp(cases[i].kind, "dispatch") != 0));
+    }
+  }
+  cli_result csv = RUN("bench", "memory", "--shape=3x5", "--seconds=0.001", "--rounds=1", "--csv");
+  ck_code(csv, 0);
+  ck_has(csv.out, "case,shape,backend,threads,median,min,max,unit,limit,share\ncopy,3x5,");
+}
+END_TEST
+
+/* -t, else MECANTENSOR_NUM_THREADS. */
+START_TEST(test_bench_threads) {
+  setenv("MECANTENSOR_NUM_THREADS", "3", 1);
+  json_t *root = RUN_JSON(0, "bench", "matmul", "--shape=8x8x8", "--seconds=0.001", "--rounds=1",
+                          "-b", "reference", "--json");
+  ck_assert_int_eq(json_integer_value(json_object_get(root, "threads")), 3);
+  root = RUN_JSON(0, "bench", "dispatch", "--shape=8", "-t", "2", "--seconds=0.001", "--rounds=1",
+                  "-b", "reference", "--json");
+  ck_assert_int_eq(json_integer_value(json_object_get(root, "threads")), 2);
+  unsetenv("MECANTENSOR_NUM_THREADS");
+}
+END_TEST
+
 START_TEST(test_conformance) {
   cli_result tap = RUN("conformance", "-b", "reference", "--op=rel*", "--seed=7", "--seeds=1");
   ck_code(tap, 0);
@@ -352,4 +397,4 @@ CLI_TEST_MAIN(command, test_conformance, test_conformance_mistakes, test_help,
               test_options_are_documented, test_wrong_arguments, test_output_does_not_get_through,
               test_devices, test_devices_selected, test_devices_missing_backend,
               test_devices_unusable_plugin, test_env, test_env_mistakes, test_env_plugin_setting,
-              test_bench)
+              test_bench, test_bench_kinds, test_bench_threads)

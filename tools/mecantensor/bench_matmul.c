@@ -8,21 +8,27 @@
  * result is exact, whatever the order of summation, and is checked as such.
  */
 #include "bench.h"
+#include "bench_engine.h"
 #include "bench_peak.h"
 #include "bench_peers.h"
 #include "common.h"
 #include "text.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_PEERS = 8, SAMPLES = 64 };
 
+/* a [m, k] times b [k, n]; written MxKxN on the command line. */
+typedef struct bench_shape {
+  int64_t m, k, n;
+} bench_shape;
+
 typedef struct bench {
-  const bench_matmul_options *options;
+  const bench_options *options;
   int threads;
+  const char *isa; /* what the others are held to; NULL: what they choose */
   mt_runtime *rt;
   bench_peer peers[MAX_PEERS];
   size_t peer_count;
@@ -31,14 +37,10 @@ typedef struct bench {
 /* Contender 0 is this library, i + 1 is peer i. */
 enum { OURS = 0, MAX_CONTENDERS = MAX_PEERS + 1 };
 
-typedef struct figures {
-  double min, median, max; /* operations a second */
-} figures;
-
 typedef struct result {
   bench_shape shape;
-  figures peak; /* of one core */
-  figures rate[MAX_CONTENDERS];
+  bench_figures peak; /* of one core */
+  bench_figures rate[MAX_CONTENDERS];
   double ratio; /* ours to the fastest peer; NaN without one */
   size_t fastest;
   char where[64]; /* the backend that ran ours */
@@ -115,7 +117,8 @@ static void end_trial(trial *t) {
 }
 
 /* ---- running ---- */
-static int run_contender(trial *t, size_t contender, int64_t times) {
+static int run_contender(void *state, size_t contender, int64_t times) {
+  trial *t = state;
   if (contender != OURS) {
     const bench_peer *peer = &t->b->peers[contender - 1];
     for (int64_t i = 0; i < times; i++) {
@@ -175,69 +178,35 @@ static double operations(const bench_problem *p) {
   return 2.0 * (double)p->m * (double)p->n * (double)p->k;
 }
 
-/* How often this contender has to run to fill the time. */
-static int calibrate(trial *t, size_t contender, int64_t *times) {
-  *times = 1;
-  for (;;) {
-    double start = bench_now();
-    int code = run_contender(t, contender, *times);
-    double taken = bench_now() - start;
-    if (code != EXIT_DONE) {
-      return code;
-    }
-    double wanted = t->b->options->seconds;
-    if (taken >= wanted / 8 || *times >= INT64_C(1) << 40) {
-      *times = (int64_t)fmax(1, (double)*times * wanted / taken);
-      return EXIT_DONE;
-    }
-    *times *= 4;
-  }
+/* The operations of one core, as far as the libraries are held to it. */
+static double peak_now(void *state) {
+  const trial *t = state;
+  return bench_fma_peak(t->b->isa == NULL || strcmp(t->b->isa, "avx2") != 0);
 }
 
 static int measure_rounds(trial *t) {
-  int64_t times[MAX_CONTENDERS];
-  for (size_t i = 0; i <= t->b->peer_count; i++) {
-    int code = calibrate(t, i, &times[i]);
-    if (code != EXIT_DONE) {
-      return code;
+  const bench_plan plan = {.contenders = t->b->peer_count + 1,
+                           .rounds = t->b->options->rounds,
+                           .seconds = t->b->options->seconds,
+                           .run = run_contender,
+                           .limit = peak_now,
+                           .state = t};
+  int code = bench_measure(&plan, t->rate, t->peak);
+  for (size_t i = 0; code == EXIT_DONE && i < plan.contenders; i++) {
+    for (int round = 0; round < plan.rounds; round++) {
+      t->rate[i][round] *= operations(&t->problem);
     }
   }
-  for (int round = 0; round < t->b->options->rounds; round++) {
-    t->peak[round] = bench_fma_peak();
-    for (size_t i = 0; i <= t->b->peer_count; i++) {
-      double start = bench_now();
-      int code = run_contender(t, i, times[i]);
-      if (code != EXIT_DONE) {
-        return code;
-      }
-      t->rate[i][round] = operations(&t->problem) * (double)times[i] / (bench_now() - start);
-    }
-  }
-  return EXIT_DONE;
+  return code;
 }
 
 /* ---- figures ---- */
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static figures figures_of(const double *values, int count) {
-  double *sorted = need_memory(calloc((size_t)count, sizeof(double)));
-  memcpy(sorted, values, (size_t)count * sizeof(double));
-  qsort(sorted, (size_t)count, sizeof(double), compare_doubles);
-  double middle = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
-  figures f = {sorted[0], middle, sorted[count - 1]};
-  free(sorted);
-  return f;
-}
-
 static void summarize(trial *t, result *r) {
   int rounds = t->b->options->rounds;
-  r->peak = figures_of(t->peak, rounds);
+  r->peak = bench_figures_of(t->peak, rounds);
   r->fastest = OURS;
   for (size_t i = 0; i <= t->b->peer_count; i++) {
-    r->rate[i] = figures_of(t->rate[i], rounds);
+    r->rate[i] = bench_figures_of(t->rate[i], rounds);
     if (i > 0 && (r->fastest == OURS || r->rate[i].median > r->rate[r->fastest].median)) {
       r->fastest = i;
     }
@@ -248,20 +217,8 @@ static void summarize(trial *t, result *r) {
     for (int i = 0; i < rounds; i++) {
       ratio[i] = t->rate[OURS][i] / t->rate[r->fastest][i];
     }
-    r->ratio = figures_of(ratio, rounds).median;
+    r->ratio = bench_figures_of(ratio, rounds).median;
     free(ratio);
-  }
-}
-
-/* The backend that the last matmuls ran on: the one with the most calls. */
-static void find_where(mt_runtime *rt, char *where, size_t size) {
-  uint64_t most = 0;
-  mt_op_stats stats;
-  for (size_t i = 0; mt_runtime_stats_get(rt, i, &stats) == MT_OK; i++) {
-    if (strcmp(stats.op, "matmul") == 0 && stats.calls > most) {
-      most = stats.calls;
-      snprintf(where, size, "%s", stats.backend);
-    }
   }
 }
 
@@ -273,7 +230,7 @@ static int measure(bench *b, const bench_shape *shape, result *r) {
   if (code == EXIT_DONE) {
     r->shape = *shape;
     summarize(&t, r);
-    find_where(b->rt, r->where, sizeof(r->where));
+    bench_where(b->rt, "matmul", r->where, sizeof(r->where));
   }
   end_trial(&t);
   return code;
@@ -311,7 +268,7 @@ static void print_table(const bench *b, const result *results) {
     }
     if (r->peak.median > 0) {
       table_cell(&table, "%s", "");
-      table_cell(&table, "%s", "limit: AVX2 FMA, one core");
+      table_cell(&table, "%s", "limit: FMA, one core");
       table_cell(&table, "%.1f", r->peak.median / 1e9);
       table_cell(&table, "%.1f", r->peak.min / 1e9);
       table_cell(&table, "%.1f", r->peak.max / 1e9);
@@ -322,12 +279,13 @@ static void print_table(const bench *b, const result *results) {
 }
 
 static void print_text(const bench *b, const bench_peer *all, const result *results) {
-  const bench_matmul_options *o = b->options;
+  const bench_options *o = b->options;
   printf("C = A B in f32, threads: %d, rounds: %d\n", b->threads, o->rounds);
   for (size_t i = 0; i < o->against_count; i++) {
     printf("%s: %s%s%s\n", all[i].name, all[i].library, all[i].library[0] ? ", " : "", all[i].note);
   }
   if (b->peer_count > 0) {
+    printf("the others are held to: %s\n", b->isa ? b->isa : "nothing, they choose their kernels");
     printf("ratio: to the fastest of the others, median of the rounds\n");
   }
   print_table(b, results);
@@ -350,7 +308,7 @@ static void print_csv(const bench *b, const result *results) {
   }
 }
 
-static json_t *figures_json(const figures *f) {
+static json_t *figures_json(const bench_figures *f) {
   json_t *object = json_make_object();
   json_put(object, "median", json_figure(f->median / 1e9));
   json_put(object, "min", json_figure(f->min / 1e9));
@@ -372,17 +330,17 @@ static json_t *result_json(const bench *b, const result *r) {
   }
   json_put(object, "contenders", list);
   json_put(object, "ratio_to_fastest", json_figure(r->ratio));
-  json_put(object, "avx2_fma_gflops_per_core",
+  json_put(object, "fma_gflops_per_core",
            r->peak.median > 0 ? figures_json(&r->peak) : json_null());
   return object;
 }
 
 static void print_json(const bench *b, const bench_peer *all, const result *results) {
-  const bench_matmul_options *o = b->options;
+  const bench_options *o = b->options;
   json_t *root = json_make_object();
   json_put(root, "threads", json_integer(b->threads));
   json_put(root, "rounds", json_integer(o->rounds));
-  json_put(root, "isa", o->isa ? json_text(o->isa) : json_null());
+  json_put(root, "isa", b->isa ? json_text(b->isa) : json_null());
   json_t *against = json_make_array();
   for (size_t i = 0; i < o->against_count; i++) {
     json_t *peer = json_make_object();
@@ -402,35 +360,30 @@ static void print_json(const bench *b, const bench_peer *all, const result *resu
 }
 
 /* ---- the command ---- */
-/* The CPUs this process may use; one thread is held to one of them. */
-static int settle_threads(int wanted) {
-  cpu_set_t set;
-  int allowed = 1;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    allowed = CPU_COUNT(&set);
+/* Unequal kernels tell nothing: the others get the instruction set of ours unless told. */
+static const char *choose_isa(const bench_options *o, mt_runtime *rt) {
+  if (o->isa != NULL) {
+    return strcmp(o->isa, "any") == 0 ? NULL : o->isa;
   }
-  if (wanted != 1) {
-    return wanted == 0 ? allowed : wanted;
+  mt_device_info info;
+  char name[64] = "";
+  snprintf(name, sizeof(name), "%s", mt_runtime_backend(rt));
+  if (strstr(name, "avx") == NULL && mt_runtime_device_get(rt, 0, &info) == MT_OK) {
+    snprintf(name, sizeof(name), "%s", info.backend);
   }
-  int cpu = sched_getcpu();
-  if (cpu >= 0 && cpu < CPU_SETSIZE) {
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    sched_setaffinity(0, sizeof(set), &set); /* only steadies the figures: may fail */
-  }
-  return 1;
+  return strstr(name, "avx512") ? "avx512" : strstr(name, "avx2") ? "avx2" : NULL;
 }
 
 static int open_bench(bench *b, bench_peer *all) {
-  const bench_matmul_options *o = b->options;
-  b->threads = settle_threads(o->threads);
-  char count[16];
-  snprintf(count, sizeof(count), "%d", b->threads);
-  setenv("MECANTENSOR_NUM_THREADS", count, 1);
-  bench_peers_settle(o->isa, b->threads);
-  int code = open_runtime(o->backend, &b->rt);
-  for (size_t i = 0; code == EXIT_DONE && i < o->against_count && i < MAX_PEERS; i++) {
-    bench_peer_load(o->against[i], o->isa, b->threads, &all[i]);
+  const bench_options *o = b->options;
+  int code = bench_open(o, &b->rt, &b->threads);
+  if (code != EXIT_DONE) {
+    return code;
+  }
+  b->isa = choose_isa(o, b->rt);
+  bench_peers_settle(b->isa, b->threads);
+  for (size_t i = 0; i < o->against_count && i < MAX_PEERS; i++) {
+    bench_peer_load(o->against[i], b->isa, b->threads, &all[i]);
     if (all[i].usable) {
       b->peers[b->peer_count++] = all[i];
     }
@@ -438,13 +391,15 @@ static int open_bench(bench *b, bench_peer *all) {
   return code;
 }
 
-int bench_matmul(const bench_matmul_options *options) {
+int bench_matmul(const bench_options *options) {
   bench b = {.options = options};
   bench_peer all[MAX_PEERS];
   int code = open_bench(&b, all);
   result *results = need_memory(calloc(options->shape_count, sizeof(*results)));
   for (size_t i = 0; code == EXIT_DONE && i < options->shape_count; i++) {
-    code = measure(&b, &options->shapes[i], &results[i]);
+    const int64_t *d = options->shapes[i].d;
+    bench_shape shape = {d[0], d[1], d[2]};
+    code = measure(&b, &shape, &results[i]);
   }
   if (code == EXIT_DONE) {
     if (options->json) {

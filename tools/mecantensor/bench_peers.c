@@ -53,9 +53,11 @@ void bench_peers_settle(const char *isa, int threads) {
   unsetenv("OPENBLAS_CORETYPE");
   unsetenv("OPENBLAS_L2_SIZE");
   if (isa != NULL) {
-    setenv("OPENBLAS_CORETYPE", "Haswell", 1);
-    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
-    setenv("DNNL_MAX_CPU_ISA", "AVX2", 1); /* its name up to oneDNN 2 */
+    bool wide = strcmp(isa, "avx512") == 0;
+    const char *onednn = wide ? "AVX512_CORE" : "AVX2";
+    setenv("OPENBLAS_CORETYPE", wide ? "SkylakeX" : "Haswell", 1);
+    setenv("ONEDNN_MAX_CPU_ISA", onednn, 1);
+    setenv("DNNL_MAX_CPU_ISA", onednn, 1); /* its name up to oneDNN 2 */
   }
   char count[16];
   snprintf(count, sizeof(count), "%d", threads);
@@ -80,13 +82,14 @@ static bool load_openblas(void *library, const char *isa, int threads, bench_pee
 
 /* BLIS 0.9 takes a number where later ones take a name, and the numbers differ between
  * releases. The library's own table of names tells which. */
-static void choose_blis_kernels(const char *(*name_of)(int)) {
+static void choose_blis_kernels(const char *(*name_of)(int), const char *isa) {
+  const char *wanted = strcmp(isa, "avx512") == 0 ? "skx" : "haswell";
   for (int id = 0; id < 32; id++) {
     const char *name = name_of(id);
     if (name == NULL || strcmp(name, "generic") == 0) {
       return;
     }
-    if (strcmp(name, "haswell") == 0) {
+    if (strcmp(name, wanted) == 0) {
       char number[16];
       snprintf(number, sizeof(number), "%d", id);
       setenv("BLIS_ARCH_TYPE", number, 1);
@@ -101,7 +104,7 @@ static bool load_blis(void *library, const char *isa, int threads, bench_peer *p
   function *init = find(library, "bli_init");
   function *set_threads = find(library, "bli_thread_set_num_threads");
   if (name_of != NULL && isa != NULL) {
-    choose_blis_kernels(name_of);
+    choose_blis_kernels(name_of, isa);
   }
   if (init != NULL) {
     init(); /* reads the variable */

@@ -23,7 +23,7 @@ typedef struct bench_peer {
 } bench_peer;
 
 /* Settings of the libraries' own, in the environment: to be called before any is loaded and
- * before threads are started. isa: "avx2" or NULL. */
+ * before threads are started. isa: "avx2", "avx512" or NULL. */
 void bench_peers_settle(const char *isa, int threads);
 
 /* Loads the library of this name ("openblas", ...); not usable when it is not installed. */

@@ -21,12 +21,12 @@ _mecantensor_files() {
 # Values of the option before the cursor; fails when it takes none.
 _mecantensor_value() {
   case $1 in
-    -b | --backend) _mecantensor_words "auto reference cpu-avx2" "$2" ;;
+    -b | --backend) _mecantensor_words "auto reference cpu-avx2 cpu-avx512" "$2" ;;
     --activation) _mecantensor_words "none relu gelu gelu-tanh silu" "$2" ;;
     --dtype) _mecantensor_words "f32 f64 f16 bf16 i8 u8 i16 i32 i64 bool" "$2" ;;
     --format) _mecantensor_words "q8_0" "$2" ;;
     --against) _mecantensor_words "openblas blis onednn" "$2" ;;
-    --isa) _mecantensor_words "avx2" "$2" ;;
+    --isa) _mecantensor_words "avx2 avx512 any" "$2" ;;
     -o | --output | --bias) _mecantensor_files "$2" ;;
     --alpha | --select | --shape | -t | --threads | --seconds | --rounds) COMPREPLY=() ;;
     *) return 1 ;;
@@ -70,7 +70,7 @@ _mecantensor() {
   esac
   case $command:$current in
     help:* | *:-*) _mecantensor_words "$options" "$current" ;;
-    bench:*) _mecantensor_words "matmul" "$current" ;;
+    bench:*) _mecantensor_words "matmul quant ops memory dispatch conv attention" "$current" ;;
     matmul:* | info:* | convert:*) _mecantensor_files "$current" ;;
     *) _mecantensor_words "$options" "$current" ;;
   esac
