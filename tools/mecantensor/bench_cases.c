@@ -73,7 +73,7 @@ static void make_buffers(case_run *r) {
 /* All threads at once; a thread that cannot be started is left out. */
 static double limit_now(void *state) {
   case_run *r = state;
-  limit_thread threads[MAX_LIMIT_THREADS];
+  limit_thread threads[MAX_LIMIT_THREADS] = {{.buffers = &r->buffers[0]}};
   pthread_t ids[MAX_LIMIT_THREADS];
   bool started[MAX_LIMIT_THREADS] = {false};
   for (int i = 0; i < r->threads; i++) {
