@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <mecantensor/mecantensor.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -144,7 +145,7 @@ START_TEST(test_accuracy) {
 END_TEST
 
 /* ---- threads ---- */
-enum { RESULTS = 9 };
+enum { RESULTS = 15 };
 
 static void fill(mt_tensor *tensor, uint32_t seed) {
   void *data;
@@ -165,6 +166,41 @@ static mt_tensor *make(int64_t rows, int64_t cols, uint32_t seed) {
 }
 
 /* out[0 .. count-1]: results of ops that are spread over threads in different ways */
+static mt_tensor *reshaped(mt_tensor *t, int rank, const int64_t *shape) {
+  mt_tensor *out = NULL;
+  ck_ok(mt_tensor_reshape(t, rank, shape, &out));
+  return out;
+}
+
+/* Operations of nn.h, on the numbers of a (700 x 600) and weights (500 x 600). */
+static void compute_nn(mt_runtime *rt, mt_tensor *a, mt_tensor *weights, mt_tensor **out) {
+  mt_tensor *filters = make(24, 36, 6), *half = NULL, *half_weights = NULL, *bytes = NULL;
+  mt_tensor *image = reshaped(a, 4, (const int64_t[]){1, 4, 350, 300});
+  mt_tensor *filter = reshaped(filters, 4, (const int64_t[]){24, 4, 3, 3});
+  mt_tensor *heads = reshaped(a, 4, (const int64_t[]){2, 7, 500, 60}), *variance = NULL;
+  mt_tensor *mean = NULL;
+  mt_matmul_options transposed = MT_MATMUL_OPTIONS_INIT;
+  mt_attention_options causal = MT_ATTENTION_OPTIONS_INIT;
+  transposed.trans_b = 1;
+  causal.causal = 1;
+  ck_ok(mt_cast(rt, a, MT_F16, &half));
+  ck_ok(mt_cast(rt, weights, MT_F16, &half_weights));
+  ck_ok(mt_scale(rt, a, 100, &mean));
+  ck_ok(mt_cast(rt, mean, MT_I8, &bytes));
+  mt_tensor_release(&mean);
+  ck_ok(mt_conv2d(rt, image, filter, NULL, NULL, &out[0]));
+  ck_ok(mt_attention(rt, heads, heads, heads, &causal, &out[1]));
+  ck_ok(mt_matmul(rt, half, half_weights, &transposed, &out[2]));
+  ck_ok(mt_matmul(rt, bytes, bytes, &transposed, &out[3]));
+  ck_ok(mt_layer_norm(rt, a, 1, NULL, NULL, 1e-5, &out[4]));
+  ck_ok(mt_batch_norm_train(rt, image, NULL, NULL, 1e-5, 1, &out[5], &mean, &variance));
+  ck_ok(mt_runtime_sync(rt));
+  mt_tensor *made[] = {filters, half, half_weights, bytes, image, filter, heads, mean, variance};
+  for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+    mt_tensor_release(&made[i]);
+  }
+}
+
 static void compute(mt_runtime *rt, mt_tensor *out[RESULTS]) {
   mt_tensor *a = make(700, 600, 1), *b = make(600, 500, 2), *row = make(1, 600, 3);
   mt_tensor *few = make(6, 600, 4), *weights = make(500, 600, 5), *blocks = NULL;
@@ -182,6 +218,7 @@ static void compute(mt_runtime *rt, mt_tensor *out[RESULTS]) {
   ck_ok(mt_sum(rt, a, NULL, 0, 0, &out[6]));
   ck_ok(mt_mean(rt, a, &first, 1, 0, &out[7]));
   ck_ok(mt_softmax(rt, a, 0, &out[8]));
+  compute_nn(rt, a, weights, &out[9]);
   ck_ok(mt_runtime_sync(rt));
   mt_tensor *inputs[] = {a, b, row, few, weights, blocks};
   for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
@@ -220,12 +257,85 @@ START_TEST(test_threads) {
 }
 END_TEST
 
+/* ---- several threads at once ---- */
+enum { CALLERS = 4 };
+
+typedef struct caller {
+  mt_runtime *rt;
+  mt_tensor *out[RESULTS];
+} caller;
+
+static void *call_all(void *arg) {
+  caller *c = arg;
+  compute(c->rt, c->out);
+  return NULL;
+}
+
+START_TEST(test_callers) {
+  ck_assert_int_eq(setenv("MECANTENSOR_NUM_THREADS", "2", 1), 0);
+  mt_runtime *rt = open_backend(_i);
+  caller callers[CALLERS] = {{NULL, {NULL}}};
+  pthread_t threads[CALLERS];
+  for (int i = 0; rt && i < CALLERS; i++) {
+    callers[i].rt = rt;
+    ck_assert_int_eq(pthread_create(&threads[i], NULL, call_all, &callers[i]), 0);
+  }
+  for (int i = 0; rt && i < CALLERS; i++) {
+    ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+  }
+  for (int i = 0; rt && i < CALLERS; i++) {
+    for (int r = 0; r < RESULTS; r++) {
+      const void *x, *y;
+      ck_ok(mt_tensor_read(callers[0].out[r], &x));
+      ck_ok(mt_tensor_read(callers[i].out[r], &y));
+      ck_assert_msg(memcmp(x, y, mt_tensor_bytes(callers[i].out[r])) == 0, "result %d of caller %d",
+                    r, i);
+    }
+  }
+  for (int i = 0; rt && i < CALLERS; i++) {
+    for (int r = 0; r < RESULTS; r++) {
+      mt_tensor_release(&callers[i].out[r]);
+    }
+  }
+  mt_runtime_release(&rt);
+}
+END_TEST
+
+/* ---- extents whose product overflows: operands that repeat, or padding, make them cheap ---- */
+START_TEST(test_huge_extents) {
+  static int8_t one = 1;
+  mt_runtime *rt = open_backend(_i);
+  const int64_t k = INT64_C(1) << 61, a_shape[] = {2, k}, b_shape[] = {k, 2}, still[] = {0, 0};
+  const int64_t pixel[] = {1, 1, 1, 1};
+  mt_tensor *a = NULL, *b = NULL, *out = NULL, *x = NULL;
+  mt_conv2d_options options = MT_CONV2D_OPTIONS_INIT;
+  options.padding[0] = options.padding[1] = INT64_C(1) << 32;
+  options.stride[0] = options.stride[1] = INT64_C(1) << 33;
+  ck_ok(mt_tensor_wrap(&one, MT_I8, 2, a_shape, still, NULL, NULL, &a));
+  ck_ok(mt_tensor_wrap(&one, MT_I8, 2, b_shape, still, NULL, NULL, &b));
+  ck_ok(mt_tensor_create(MT_F32, 4, pixel, &x));
+  if (rt) {
+    ck_assert_int_eq(mt_matmul(rt, a, b, NULL, &out), MT_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(mt_last_error(), "more than memory holds"));
+    ck_assert_int_eq(mt_conv2d(rt, x, x, NULL, &options, &out), MT_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(mt_last_error(), "more than memory holds"));
+  }
+  ck_assert_ptr_null(out);
+  mt_tensor_release(&a);
+  mt_tensor_release(&b);
+  mt_tensor_release(&x);
+  mt_runtime_release(&rt);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("cpu");
   TCase *tcase = tcase_create("cpu");
   tcase_set_timeout(tcase, 120);
   tcase_add_loop_test(tcase, test_accuracy, 0, BACKENDS * (int)(sizeof(table) / sizeof(table[0])));
   tcase_add_loop_test(tcase, test_threads, 0, BACKENDS);
+  tcase_add_loop_test(tcase, test_callers, 0, BACKENDS);
+  tcase_add_loop_test(tcase, test_huge_extents, 0, BACKENDS);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);
 }

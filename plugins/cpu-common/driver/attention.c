@@ -361,6 +361,8 @@ void cpu_attention_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *o
     }
   }
   answer->answer = MT_ABI_SUPPORT_YES;
+  /* of a block; the values' width is that of the output */
+  cpu_fits(answer, (double)cpu_in(op, Q)->shape[3] * 1024);
 }
 
 int32_t cpu_attention_run(cpu_queue *queue, int kind, const void *plan, const mt_op_v1 *op,

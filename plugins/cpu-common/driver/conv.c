@@ -490,6 +490,15 @@ void cpu_conv2d_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
     cpu_no(answer, "no input channels");
     return;
   }
+  conv c;
+  describe(plugin, op, &c);
+  double pixels = ((double)c.height + (double)c.padding[0] + (double)c.padding[2]) *
+                  ((double)c.width + (double)c.padding[1] + (double)c.padding[3]);
+  double filter = (double)c.kh * (double)c.kw * (double)c.group_in;
+  if (!cpu_fits(answer, pixels * (double)c.channels) ||
+      !cpu_fits(answer, filter * (double)cpu_round_up(c.outputs, CPU_NR_MAX) * CPU_NR_MAX)) {
+    return;
+  }
   answer->wants_prepare = (cpu_in(op, 1)->flags & MT_ABI_OPERAND_CONSTANT) != 0;
 }
 

@@ -99,6 +99,9 @@ void cpu_op_support(const cpu_plugin *plugin, const mt_op_v1 *op, mt_support_v1 
 
 /* answer->answer = NO, with a sentence */
 void cpu_no(mt_support_v1 *answer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Is so much to be copied no more than any memory holds? Repeated operands (stride 0) may have
+ * extents whose product overflows. Else answers no. */
+bool cpu_fits(mt_support_v1 *answer, double elements);
 /* The message, and the code back. */
 int32_t cpu_error(mt_message_v1 *msg, int32_t code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

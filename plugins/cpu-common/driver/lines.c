@@ -158,6 +158,9 @@ void cpu_lines_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
   }
   lines_job job = {.kind = kind};
   describe(plugin, op, &job);
+  if (!cpu_fits(answer, (double)job.n * 64)) {
+    return;
+  }
   if (kind == CPU_TOPK && job.k > TOPK_MOST) {
     cpu_no(answer, "k %lld: at most %d", (long long)job.k, TOPK_MOST);
   }

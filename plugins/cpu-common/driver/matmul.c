@@ -375,6 +375,12 @@ void cpu_matmul_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
   (void)kind;
   answer->answer = MT_ABI_SUPPORT_YES;
   check_dtypes(op, answer);
+  const mt_operand_v1 *a = cpu_in(op, 0), *c = cpu_out(op);
+  double k = (double)a->shape[a->rank - 1];
+  if (!cpu_fits(answer, (double)c->shape[c->rank - 2] * k) ||
+      !cpu_fits(answer, (double)c->shape[c->rank - 1] * k)) {
+    return;
+  }
   if (answer->answer == MT_ABI_SUPPORT_YES && cpu_in(op, 1)->dtype == MT_ABI_DTYPE_BLOCK) {
     check_blocks(plugin, cpu_in(op, 1), answer);
   }

@@ -139,6 +139,14 @@ void cpu_no(mt_support_v1 *answer, const char *format, ...) {
   }
 }
 
+bool cpu_fits(mt_support_v1 *answer, double elements) {
+  bool fits = elements <= 0x1p44;
+  if (!fits) {
+    cpu_no(answer, "%.3g elements to be copied: more than memory holds", elements);
+  }
+  return fits;
+}
+
 static bool ranks_fit(const mt_op_v1 *op, mt_support_v1 *answer) {
   for (uint32_t i = 0; i <= op->input_count; i++) {
     const mt_operand_v1 *x = i < op->input_count ? cpu_in(op, i) : cpu_out(op);

@@ -146,7 +146,10 @@ void cpu_tsi_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *op,
                      mt_support_v1 *answer) {
   (void)plugin;
   (void)kind;
-  cpu_all_real(op, answer);
+  const mt_operand_v1 *state = cpu_in(op, 0);
+  if (cpu_all_real(op, answer)) {
+    cpu_fits(answer, (double)state->shape[state->rank - 2] * 2 * COLUMNS);
+  }
 }
 
 int32_t cpu_tsi_run(cpu_queue *queue, int kind, const void *plan, const mt_op_v1 *op,

@@ -279,6 +279,10 @@ void cpu_bitlinear_support(const cpu_plugin *plugin, int kind, const mt_op_v1 *o
   (void)kind;
   const mt_operand_v1 *x = cpu_in(op, X), *out = cpu_out(op);
   answer->answer = MT_ABI_SUPPORT_YES;
+  double k = (double)cpu_in(op, WEIGHT)->shape[1], n = (double)cpu_in(op, WEIGHT)->shape[0];
+  if (!cpu_fits(answer, (double)cpu_elements(out) / n * k) || !cpu_fits(answer, n * k)) {
+    return;
+  }
   /* rows of x and of the result follow each other at one distance */
   for (int i = 0; i < 2; i++) {
     const mt_operand_v1 *t = i ? out : x;
