@@ -215,7 +215,7 @@ static mt_status check_inputs(const mt_op_call *call, const char *name, const mt
 mt_status mt_op_check_overlap(const mt_op_call *call, bool in_place_ok) {
   MT_TRY(check_inputs(call, "out", call->out, in_place_ok));
   for (size_t i = 0; i < call->more_count; i++) {
-    char name[24];
+    char name[32];
     snprintf(name, sizeof(name), "output %zu", i + 1);
     MT_TRY(check_inputs(call, name, call->more[i], false));
     for (size_t j = 0; j <= i; j++) {

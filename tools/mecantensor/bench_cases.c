@@ -187,6 +187,15 @@ static const char *dims_text(const bench_options *o, const bench_dims *shape, ch
   return buf;
 }
 
+/* Empty where there is none. */
+static void figure_cell(text_table *t, int digits, double figure) {
+  if (isnan(figure)) {
+    table_cell(t, "%s", "");
+  } else {
+    table_cell(t, "%.*f", digits, figure);
+  }
+}
+
 static void print_text(const bench_options *o, int threads, const case_result *results,
                        size_t count) {
   static const char *const head[] = {"",    "shape", "on",    "median", "min",
@@ -205,8 +214,8 @@ static void print_text(const bench_options *o, int threads, const case_result *r
     table_cell(&table, "%.1f", r->figures.min);
     table_cell(&table, "%.1f", r->figures.max);
     table_cell(&table, "%s", unit_names[r->unit]);
-    table_cell(&table, isnan(r->limit) ? "" : "%.1f", r->limit);
-    table_cell(&table, isnan(r->share) ? "" : "%.2f", r->share);
+    figure_cell(&table, 1, r->limit);
+    figure_cell(&table, 2, r->share);
   }
   printf("threads: %d, rounds: %d\n", threads, o->rounds);
   printf("limit: f32 FMAs in registers, or reading or copying as many bytes, measured now\n");
