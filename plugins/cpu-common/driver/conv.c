@@ -33,12 +33,6 @@ typedef struct conv {
 } conv;
 
 /* ---- the description ---- */
-static void read_list(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key, int64_t *list) {
-  const mt_attr_v1 *attr = cpu_attribute(plugin, op, key);
-  for (uint32_t i = 0; attr && i < attr->count; i++) {
-    list[i] = attr->value.list[i];
-  }
-}
 
 static void describe(const cpu_plugin *plugin, const mt_op_v1 *op, conv *c) {
   *c = (conv){.plugin = plugin,
@@ -59,9 +53,9 @@ static void describe(const cpu_plugin *plugin, const mt_op_v1 *op, conv *c) {
   c->ow = c->out->shape[3];
   c->groups = cpu_attr_i64(plugin, op, CPU_ATTR_GROUPS, 1);
   c->group_out = c->outputs / c->groups;
-  read_list(plugin, op, CPU_ATTR_STRIDE, c->stride);
-  read_list(plugin, op, CPU_ATTR_PADDING, c->padding);
-  read_list(plugin, op, CPU_ATTR_DILATION, c->dilation);
+  cpu_attr_list(plugin, op, CPU_ATTR_STRIDE, c->stride);
+  cpu_attr_list(plugin, op, CPU_ATTR_PADDING, c->padding);
+  cpu_attr_list(plugin, op, CPU_ATTR_DILATION, c->dilation);
   c->activation = cpu_activation(cpu_attr_i64(plugin, op, CPU_ATTR_ACTIVATION, 0));
   c->depthwise = c->group_in == 1 && c->group_out == 1 && c->groups > 1;
   c->direct = c->out->dtype == MT_ABI_DTYPE_F32 && c->out->stride[1] == 1;

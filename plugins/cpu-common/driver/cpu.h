@@ -42,7 +42,9 @@ enum { CPU_MAX_RANK = 16, CPU_CACHE_LINE = 64 };
   X(CHUNK, "chunk")                                                                                \
   X(LARGEST, "largest")                                                                            \
   X(EXCLUSIVE, "exclusive")                                                                        \
-  X(REVERSE, "reverse")
+  X(REVERSE, "reverse")                                                                            \
+  X(KERNEL, "kernel")                                                                              \
+  X(COUNT_INCLUDE_PAD, "count_include_pad")
 
 typedef enum cpu_attr {
 #define CPU_ATTR_KEY(key, name) CPU_ATTR_##key,
@@ -135,6 +137,8 @@ int64_t cpu_elements(const mt_operand_v1 *operand);
 /* NULL when absent */
 const mt_attr_v1 *cpu_attribute(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key);
 double cpu_attr_f64(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key, double fallback);
+/* A list attribute over the defaults in *list, which has room for it. */
+void cpu_attr_list(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key, int64_t *list);
 int64_t cpu_attr_i64(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key, int64_t fallback);
 
 /* ---- threads ------------------------------------------------------------------------------ */
@@ -318,6 +322,7 @@ CPU_DECLARE_OP(gather);
 CPU_DECLARE_OP(norm);
 CPU_DECLARE_OP(rope);
 CPU_DECLARE_OP(attention);
+CPU_DECLARE_OP(pool);
 CPU_DECLARE_OP(tsi);
 CPU_DECLARE_OP(lines);
 CPU_DECLARE_OP(bitlinear);
@@ -329,6 +334,7 @@ int32_t cpu_batch_norm_run(cpu_queue *queue, int kind, const void *plan, const m
 
 typedef enum cpu_tsi { CPU_TSI_INFUSE, CPU_TSI_READ, CPU_TSI_SCAN } cpu_tsi;
 typedef enum cpu_lines { CPU_ARGMAX, CPU_ARGMIN, CPU_TOPK, CPU_CUMSUM } cpu_lines;
+typedef enum cpu_pool { CPU_MAX_POOL, CPU_AVG_POOL } cpu_pool;
 typedef enum cpu_norm { CPU_LAYER_NORM, CPU_RMS_NORM, CPU_BATCH_NORM_TRAIN } cpu_norm;
 typedef enum cpu_line_op { CPU_SOFTMAX, CPU_LOG_SOFTMAX } cpu_line_op;
 typedef enum cpu_reduction { CPU_SUM, CPU_MEAN, CPU_MAX_OF, CPU_MIN_OF } cpu_reduction;

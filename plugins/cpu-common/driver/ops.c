@@ -76,6 +76,10 @@ const cpu_op cpu_ops[] = {
     {"topk", ATTR(AXIS) | ATTR(LARGEST), CPU_TOPK, cpu_lines_support, cpu_lines_run, NULL},
     {"cumsum", ATTR(AXIS) | ATTR(EXCLUSIVE) | ATTR(REVERSE), CPU_CUMSUM, cpu_lines_support,
      cpu_lines_run, NULL},
+    {"max_pool2d", ATTR(KERNEL) | ATTR(STRIDE) | ATTR(PADDING) | ATTR(DILATION), CPU_MAX_POOL,
+     cpu_pool_support, cpu_pool_run, NULL},
+    {"avg_pool2d", ATTR(KERNEL) | ATTR(STRIDE) | ATTR(PADDING) | ATTR(COUNT_INCLUDE_PAD),
+     CPU_AVG_POOL, cpu_pool_support, cpu_pool_run, NULL},
     {"clamp", ATTR(MIN) | ATTR(MAX), CPU_CLAMP, cpu_unary_support, cpu_unary_run, NULL},
     {"where", 0, 0, cpu_where_support, cpu_where_run, NULL},
     {"copy", 0, 0, cpu_copy_support, cpu_copy_run, NULL},
@@ -117,6 +121,13 @@ double cpu_attr_f64(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key, 
 int64_t cpu_attr_i64(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key, int64_t fallback) {
   const mt_attr_v1 *attr = cpu_attribute(plugin, op, key);
   return attr && attr->type == MT_ABI_ATTR_I64 ? attr->value.i64 : fallback;
+}
+
+void cpu_attr_list(const cpu_plugin *plugin, const mt_op_v1 *op, cpu_attr key, int64_t *list) {
+  const mt_attr_v1 *attr = cpu_attribute(plugin, op, key);
+  for (uint32_t i = 0; attr && attr->type == MT_ABI_ATTR_I64_LIST && i < attr->count; i++) {
+    list[i] = attr->value.list[i];
+  }
 }
 
 static bool knows_attribute(const cpu_plugin *plugin, const cpu_op *def, int32_t key) {
