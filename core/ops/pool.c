@@ -105,11 +105,15 @@ const mt_op_def mt_op_avg_pool2d = {"avg_pool2d", 1, avg_pool2d_reference};
 
 static mt_status check_options(const char *op, const mt_op_def *def, const mt_pool2d_options *o) {
   for (int i = 0; i < 4; i++) {
-    int64_t kernel = o->kernel[i % 2];
-    if (kernel >= 1 && o->padding[i] >= kernel && o->dilation[i % 2] == 1) {
+    int64_t reach = o->kernel[i % 2] - 1, step = o->dilation[i % 2], padding = o->padding[i];
+    /* padding > reach * step, which might overflow */
+    bool wide = reach >= 0 && step >= 1 && padding > 0 &&
+                (padding / step > reach || (padding / step == reach && padding % step > 0));
+    if (wide) {
       return mt_fail(MT_ERR_INVALID_ARGUMENT,
-                     "%s: padding %lld: expected less than the kernel, %lld", op,
-                     (long long)o->padding[i], (long long)kernel);
+                     "%s: padding %lld: expected less than the kernel reaches over, %lld taps "
+                     "%lld apart",
+                     op, (long long)padding, (long long)(reach + 1), (long long)step);
     }
   }
   if (def == &mt_op_avg_pool2d && (o->dilation[0] != 1 || o->dilation[1] != 1)) {

@@ -192,7 +192,7 @@ START_TEST(test_pool_edges) {
            "max_pool2d: kernel of the height 0: expected 1 or more");
   o.kernel[0] = 2, o.padding[2] = 2;
   ck_fails(mt_max_pool2d(rt, image, &o, &error), MT_ERR_INVALID_ARGUMENT,
-           "max_pool2d: padding 2: expected less than the kernel, 2");
+           "max_pool2d: padding 2: expected less than the kernel reaches over, 2 taps 1 apart");
   o.padding[2] = 0, o.dilation[0] = 2;
   ck_fails(mt_avg_pool2d(rt, image, &o, &error), MT_ERR_INVALID_ARGUMENT,
            "avg_pool2d: dilation 2, 1");

@@ -16,8 +16,9 @@
 enum { CPU_MAX_RANK = 16, CPU_CACHE_LINE = 64 };
 
 /* ---- objects -------------------------------------------------------------------------- */
-/* Attributes that some op knows: X(KEY, "name"). At most 32. */
+/* Attributes that some op knows: X(KEY, "name"). At most 64. */
 #define CPU_ATTRS(X)                                                                               \
+  X(KEY, "name")                                                                                   \
   X(ALPHA, "alpha")                                                                                \
   X(BETA, "beta")                                                                                  \
   X(ACTIVATION, "activation")                                                                      \
@@ -44,7 +45,12 @@ enum { CPU_MAX_RANK = 16, CPU_CACHE_LINE = 64 };
   X(EXCLUSIVE, "exclusive")                                                                        \
   X(REVERSE, "reverse")                                                                            \
   X(KERNEL, "kernel")                                                                              \
-  X(COUNT_INCLUDE_PAD, "count_include_pad")
+  X(COUNT_INCLUDE_PAD, "count_include_pad")                                                        \
+  X(MODE, "mode")                                                                                  \
+  X(ALIGN_CORNERS, "align_corners")                                                                \
+  X(REDUCTION, "reduction")                                                                        \
+  X(IGNORE_INDEX, "ignore_index")                                                                  \
+  X(LABEL_SMOOTHING, "label_smoothing")
 
 typedef enum cpu_attr {
 #define CPU_ATTR_KEY(key, name) CPU_ATTR_##key,
@@ -83,7 +89,7 @@ void *cpu_scratch(cpu_queue *queue, uint64_t bytes);
 /* ---- the ops ---------------------------------------------------------------------------- */
 typedef struct cpu_op {
   const char *name;
-  uint32_t attrs; /* bit i: it knows cpu_attr i */
+  uint64_t attrs; /* bit i: it knows cpu_attr i */
   int kind;       /* which of the ops that share a function: cpu_unary, cpu_binary ... */
   /* Fills in the answer. Operands have ranks up to CPU_MAX_RANK. */
   void (*support)(const cpu_plugin *plugin, int kind, const mt_op_v1 *op, mt_support_v1 *answer);
@@ -322,7 +328,9 @@ CPU_DECLARE_OP(gather);
 CPU_DECLARE_OP(norm);
 CPU_DECLARE_OP(rope);
 CPU_DECLARE_OP(attention);
+CPU_DECLARE_OP(loss);
 CPU_DECLARE_OP(pool);
+CPU_DECLARE_OP(upsample);
 CPU_DECLARE_OP(tsi);
 CPU_DECLARE_OP(lines);
 CPU_DECLARE_OP(bitlinear);
@@ -334,6 +342,7 @@ int32_t cpu_batch_norm_run(cpu_queue *queue, int kind, const void *plan, const m
 
 typedef enum cpu_tsi { CPU_TSI_INFUSE, CPU_TSI_READ, CPU_TSI_SCAN } cpu_tsi;
 typedef enum cpu_lines { CPU_ARGMAX, CPU_ARGMIN, CPU_TOPK, CPU_CUMSUM } cpu_lines;
+typedef enum cpu_loss { CPU_CROSS_ENTROPY, CPU_MSE } cpu_loss;
 typedef enum cpu_pool { CPU_MAX_POOL, CPU_AVG_POOL } cpu_pool;
 typedef enum cpu_norm { CPU_LAYER_NORM, CPU_RMS_NORM, CPU_BATCH_NORM_TRAIN } cpu_norm;
 typedef enum cpu_line_op { CPU_SOFTMAX, CPU_LOG_SOFTMAX } cpu_line_op;

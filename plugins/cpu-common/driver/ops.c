@@ -5,7 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define ATTR(name) (1u << CPU_ATTR_##name)
+#define ATTR(name) (UINT64_C(1) << CPU_ATTR_##name)
+_Static_assert(CPU_ATTR_COUNT <= 64, "cpu_op.attrs has 64 bits");
 #define UNARY(name, kind)                                                                          \
   { name, 0, kind, cpu_unary_support, cpu_unary_run, NULL }
 #define BINARY(name, kind)                                                                         \
@@ -80,6 +81,10 @@ const cpu_op cpu_ops[] = {
      cpu_pool_support, cpu_pool_run, NULL},
     {"avg_pool2d", ATTR(KERNEL) | ATTR(STRIDE) | ATTR(PADDING) | ATTR(COUNT_INCLUDE_PAD),
      CPU_AVG_POOL, cpu_pool_support, cpu_pool_run, NULL},
+    {"upsample", ATTR(MODE) | ATTR(ALIGN_CORNERS), 0, cpu_upsample_support, cpu_upsample_run, NULL},
+    {"cross_entropy", ATTR(REDUCTION) | ATTR(IGNORE_INDEX) | ATTR(LABEL_SMOOTHING),
+     CPU_CROSS_ENTROPY, cpu_loss_support, cpu_loss_run, NULL},
+    {"mse", ATTR(REDUCTION), CPU_MSE, cpu_loss_support, cpu_loss_run, NULL},
     {"clamp", ATTR(MIN) | ATTR(MAX), CPU_CLAMP, cpu_unary_support, cpu_unary_run, NULL},
     {"where", 0, 0, cpu_where_support, cpu_where_run, NULL},
     {"copy", 0, 0, cpu_copy_support, cpu_copy_run, NULL},
