@@ -380,7 +380,8 @@ static mt_status run_in_place(attempt *a) {
   MT_TRY(plan_for(a, false, &plan));
   mt_status status = mt_device_take_queue(device, &queue);
   if (status == MT_OK) {
-    char text[512] = "";
+    char text[512];
+    text[0] = '\0'; /* the rest need not be cleared, on every call */
     mt_message_v1 msg = mt_message_in(text, sizeof(text));
     uint64_t point = 0;
     int32_t code = device->table->execute(queue, mt_plan_handle(plan), &a->op, &point, &msg);
@@ -443,7 +444,8 @@ static mt_status make_resident(attempt *a) {
 
 static mt_status submit(attempt *a, mt_plan *plan, uint64_t *point) {
   mt_device *device = a->device;
-  char text[512] = "";
+  char text[512];
+  text[0] = '\0';
   mt_message_v1 msg = mt_message_in(text, sizeof(text));
   mt_device_begin(device);
   int32_t code = device->table->execute(device->queue, mt_plan_handle(plan), &a->op, point, &msg);
@@ -593,9 +595,10 @@ static bool nothing_to_write(const mt_op_call *call) {
 }
 
 mt_status mt_dispatch(mt_runtime *rt, const mt_op_call *call) {
-  char refusals[768] = "";
+  char refusals[768];
   mt_status status, unreachable = MT_ERR_UNSUPPORTED;
   mt_device *device;
+  refusals[0] = '\0';
   if (nothing_to_write(call)) {
     return MT_OK;
   }

@@ -119,7 +119,7 @@ static mt_status attention_reference(const mt_ref_call *call) {
   return status;
 }
 
-const mt_op_def mt_op_attention = {"attention", 1, attention_reference};
+const mt_op_def mt_op_attention = {"attention", 1, attention_reference, mt_op_attention_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

@@ -110,7 +110,7 @@ static mt_status combine(const mt_ref_call *call, double (*f64)(double, double),
   static mt_status name##_reference(const mt_ref_call *call) {                                     \
     return combine(call, name##_f64, name##_i64);                                                  \
   }                                                                                                \
-  const mt_op_def mt_op_##name = {#name, 1, name##_reference};                                     \
+  const mt_op_def mt_op_##name = {#name, 1, name##_reference, mt_op_##name##_number};              \
   mt_status mt_##name(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out) {               \
     return binary(rt, &mt_op_##name, MT_KIND_NUMBER, MT_DTYPE_NONE, a, b, out);                    \
   }
@@ -128,7 +128,7 @@ static mt_status pow_reference(const mt_ref_call *call) {
   return combine(call, pow, NULL); /* floats only */
 }
 
-const mt_op_def mt_op_pow = {"pow", 1, pow_reference};
+const mt_op_def mt_op_pow = {"pow", 1, pow_reference, mt_op_pow_number};
 
 mt_status mt_pow(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out) {
   return binary(rt, &mt_op_pow, MT_KIND_FLOAT, MT_DTYPE_NONE, a, b, out);
@@ -174,7 +174,7 @@ static mt_status compare(const mt_ref_call *call, compare_f64 *f64,
   static mt_status name##_reference(const mt_ref_call *call) {                                     \
     return compare(call, name##_f64, name##_i64);                                                  \
   }                                                                                                \
-  const mt_op_def mt_op_##name = {#name, 1, name##_reference};                                     \
+  const mt_op_def mt_op_##name = {#name, 1, name##_reference, mt_op_##name##_number};              \
   mt_status mt_##name(mt_runtime *rt, mt_tensor *a, mt_tensor *b, mt_tensor **out) {               \
     return binary(rt, &mt_op_##name, kind, MT_BOOL, a, b, out);                                    \
   }

@@ -48,7 +48,7 @@ static mt_status bitlinear_reference(const mt_ref_call *call) {
   return status;
 }
 
-const mt_op_def mt_op_bitlinear = {"bitlinear", 1, bitlinear_reference};
+const mt_op_def mt_op_bitlinear = {"bitlinear", 1, bitlinear_reference, mt_op_bitlinear_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

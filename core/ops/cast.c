@@ -56,7 +56,7 @@ static mt_status cast_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_cast = {"cast", 1, cast_reference};
+const mt_op_def mt_op_cast = {"cast", 1, cast_reference, mt_op_cast_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

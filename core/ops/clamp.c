@@ -44,7 +44,7 @@ static mt_status clamp_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_clamp = {"clamp", 1, clamp_reference};
+const mt_op_def mt_op_clamp = {"clamp", 1, clamp_reference, mt_op_clamp_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

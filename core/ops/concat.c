@@ -28,7 +28,7 @@ static mt_status concat_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_concat = {"concat", 1, concat_reference};
+const mt_op_def mt_op_concat = {"concat", 1, concat_reference, mt_op_concat_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

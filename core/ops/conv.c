@@ -89,7 +89,7 @@ static mt_status conv2d_reference(const mt_ref_call *call) {
   return status;
 }
 
-const mt_op_def mt_op_conv2d = {"conv2d", 1, conv2d_reference};
+const mt_op_def mt_op_conv2d = {"conv2d", 1, conv2d_reference, mt_op_conv2d_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

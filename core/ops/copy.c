@@ -23,7 +23,7 @@ static mt_status copy_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_copy = {"copy", 1, copy_reference};
+const mt_op_def mt_op_copy = {"copy", 1, copy_reference, mt_op_copy_number};
 
 /* mt_op_output() for a block format. */
 static mt_status block_output(const mt_tensor *x, mt_tensor **out, mt_tensor **dst) {

@@ -62,7 +62,7 @@ static mt_status gather_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_gather = {"gather", 1, gather_reference};
+const mt_op_def mt_op_gather = {"gather", 1, gather_reference, mt_op_gather_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

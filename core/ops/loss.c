@@ -90,8 +90,9 @@ static mt_status mse_reference(const mt_ref_call *call) {
   return status;
 }
 
-const mt_op_def mt_op_cross_entropy = {"cross_entropy", 1, cross_entropy_reference};
-const mt_op_def mt_op_mse = {"mse", 1, mse_reference};
+const mt_op_def mt_op_cross_entropy = {"cross_entropy", 1, cross_entropy_reference,
+                                       mt_op_cross_entropy_number};
+const mt_op_def mt_op_mse = {"mse", 1, mse_reference, mt_op_mse_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

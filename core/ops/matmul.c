@@ -216,7 +216,7 @@ static mt_status matmul_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_matmul = {"matmul", 1, matmul_reference};
+const mt_op_def mt_op_matmul = {"matmul", 1, matmul_reference, mt_op_matmul_number};
 
 /* ==== the call ======================================================================== */
 

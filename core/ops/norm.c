@@ -154,10 +154,11 @@ static mt_status batch_norm_train_reference(const mt_ref_call *call) {
   return status;
 }
 
-const mt_op_def mt_op_layer_norm = {"layer_norm", 1, layer_norm_reference};
-const mt_op_def mt_op_rms_norm = {"rms_norm", 1, rms_norm_reference};
-const mt_op_def mt_op_batch_norm = {"batch_norm", 1, batch_norm_reference};
-const mt_op_def mt_op_batch_norm_train = {"batch_norm_train", 1, batch_norm_train_reference};
+const mt_op_def mt_op_layer_norm = {"layer_norm", 1, layer_norm_reference, mt_op_layer_norm_number};
+const mt_op_def mt_op_rms_norm = {"rms_norm", 1, rms_norm_reference, mt_op_rms_norm_number};
+const mt_op_def mt_op_batch_norm = {"batch_norm", 1, batch_norm_reference, mt_op_batch_norm_number};
+const mt_op_def mt_op_batch_norm_train = {"batch_norm_train", 1, batch_norm_train_reference,
+                                          mt_op_batch_norm_train_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

@@ -29,12 +29,7 @@ const mt_op_def *mt_op_at(int32_t number) {
 }
 
 int32_t mt_op_number(const mt_op_def *def) {
-  for (int32_t i = 0; i < OP_COUNT; i++) {
-    if (ops[i] == def) {
-      return i + 1;
-    }
-  }
-  return 0;
+  return def->number;
 }
 
 int32_t mt_op_find(const char *name, uint32_t version) {
@@ -321,10 +316,14 @@ mt_status mt_broadcast_onto(const char *op, const char *name, const mt_tensor *t
 
 mt_status mt_op_run_broadcast(mt_runtime *rt, mt_op_call *call, mt_tensor *const *inputs,
                               size_t count, mt_tensor **out) {
-  mt_tensor *in[MT_BROADCAST_INPUTS] = {NULL};
+  mt_tensor *in[MT_BROADCAST_INPUTS] = {NULL}, *views[MT_BROADCAST_INPUTS] = {NULL};
   mt_status status = MT_OK;
   for (size_t i = 0; status == MT_OK && i < count; i++) {
-    status = mt_op_broadcast(inputs[i], call->out->rank, call->out->shape, &in[i]);
+    in[i] = inputs[i];
+    if (!same_shape(inputs[i], call->out->rank, call->out->shape)) {
+      status = mt_tensor_broadcast(inputs[i], call->out->rank, call->out->shape, &views[i]);
+      in[i] = views[i];
+    }
   }
   if (status == MT_OK) {
     call->in = in;
@@ -334,7 +333,7 @@ mt_status mt_op_run_broadcast(mt_runtime *rt, mt_op_call *call, mt_tensor *const
     mt_op_drop_outputs(call, &out);
   }
   for (size_t i = 0; i < count; i++) {
-    mt_tensor_release(&in[i]);
+    mt_tensor_release(&views[i]);
   }
   return status;
 }

@@ -45,12 +45,21 @@ typedef struct mt_ref_call {
   uint32_t attr_count;
 } mt_ref_call;
 
+/* Numbers of ops, from 1: positions in ops.def. */
+enum {
+  MT_OP_NONE,
+#define MT_OP(symbol) symbol##_number,
+#include "ops.def"
+#undef MT_OP
+};
+
 typedef struct mt_op_def {
   const char *name; /* "matmul"; what plugins intern */
   uint32_t version;
   /* Reads in, writes out; sees only valid operands, any strides, any extent (also 0).
    * May fail for memory only. */
   mt_status (*reference)(const mt_ref_call *call);
+  int32_t number; /* mt_op_NAME_number */
 } mt_op_def;
 
 typedef struct mt_op_call {

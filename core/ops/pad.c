@@ -58,7 +58,7 @@ static mt_status pad_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_pad = {"pad", 1, pad_reference};
+const mt_op_def mt_op_pad = {"pad", 1, pad_reference, mt_op_pad_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

@@ -98,8 +98,8 @@ static mt_status avg_pool2d_reference(const mt_ref_call *call) {
   return pool(call, false);
 }
 
-const mt_op_def mt_op_max_pool2d = {"max_pool2d", 1, max_pool2d_reference};
-const mt_op_def mt_op_avg_pool2d = {"avg_pool2d", 1, avg_pool2d_reference};
+const mt_op_def mt_op_max_pool2d = {"max_pool2d", 1, max_pool2d_reference, mt_op_max_pool2d_number};
+const mt_op_def mt_op_avg_pool2d = {"avg_pool2d", 1, avg_pool2d_reference, mt_op_avg_pool2d_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

@@ -153,9 +153,9 @@ static mt_status topk_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_argmax = {"argmax", 1, argmax_reference};
-const mt_op_def mt_op_argmin = {"argmin", 1, argmin_reference};
-const mt_op_def mt_op_topk = {"topk", 1, topk_reference};
+const mt_op_def mt_op_argmax = {"argmax", 1, argmax_reference, mt_op_argmax_number};
+const mt_op_def mt_op_argmin = {"argmin", 1, argmin_reference, mt_op_argmin_number};
+const mt_op_def mt_op_topk = {"topk", 1, topk_reference, mt_op_topk_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

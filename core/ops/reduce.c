@@ -126,10 +126,10 @@ static mt_status min_reference(const mt_ref_call *call) {
   return reduce(call, FOLD_MIN);
 }
 
-const mt_op_def mt_op_sum = {"sum", 1, sum_reference};
-const mt_op_def mt_op_mean = {"mean", 1, mean_reference};
-const mt_op_def mt_op_max = {"max", 1, max_reference};
-const mt_op_def mt_op_min = {"min", 1, min_reference};
+const mt_op_def mt_op_sum = {"sum", 1, sum_reference, mt_op_sum_number};
+const mt_op_def mt_op_mean = {"mean", 1, mean_reference, mt_op_mean_number};
+const mt_op_def mt_op_max = {"max", 1, max_reference, mt_op_max_number};
+const mt_op_def mt_op_min = {"min", 1, min_reference, mt_op_min_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

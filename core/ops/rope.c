@@ -50,7 +50,7 @@ static mt_status rope_reference(const mt_ref_call *call) {
   return status;
 }
 
-const mt_op_def mt_op_rope = {"rope", 1, rope_reference};
+const mt_op_def mt_op_rope = {"rope", 1, rope_reference, mt_op_rope_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

@@ -67,7 +67,7 @@ static mt_status cumsum_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_cumsum = {"cumsum", 1, cumsum_reference};
+const mt_op_def mt_op_cumsum = {"cumsum", 1, cumsum_reference, mt_op_cumsum_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

@@ -113,7 +113,8 @@ static mt_status scatter_add_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_scatter_add = {"scatter_add", 1, scatter_add_reference};
+const mt_op_def mt_op_scatter_add = {"scatter_add", 1, scatter_add_reference,
+                                     mt_op_scatter_add_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

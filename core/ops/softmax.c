@@ -79,8 +79,9 @@ static mt_status log_softmax_reference(const mt_ref_call *call) {
   return run_lines(call, true);
 }
 
-const mt_op_def mt_op_softmax = {"softmax", 1, softmax_reference};
-const mt_op_def mt_op_log_softmax = {"log_softmax", 1, log_softmax_reference};
+const mt_op_def mt_op_softmax = {"softmax", 1, softmax_reference, mt_op_softmax_number};
+const mt_op_def mt_op_log_softmax = {"log_softmax", 1, log_softmax_reference,
+                                     mt_op_log_softmax_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

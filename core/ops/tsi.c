@@ -114,9 +114,9 @@ static mt_status tsi_scan_reference(const mt_ref_call *call) {
   return status;
 }
 
-const mt_op_def mt_op_tsi_infuse = {"tsi_infuse", 1, tsi_infuse_reference};
-const mt_op_def mt_op_tsi_read = {"tsi_read", 1, tsi_read_reference};
-const mt_op_def mt_op_tsi_scan = {"tsi_scan", 1, tsi_scan_reference};
+const mt_op_def mt_op_tsi_infuse = {"tsi_infuse", 1, tsi_infuse_reference, mt_op_tsi_infuse_number};
+const mt_op_def mt_op_tsi_read = {"tsi_read", 1, tsi_read_reference, mt_op_tsi_read_number};
+const mt_op_def mt_op_tsi_scan = {"tsi_scan", 1, tsi_scan_reference, mt_op_tsi_scan_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

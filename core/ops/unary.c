@@ -57,7 +57,7 @@ static double round_even(double x) {
   static mt_status name##_reference(const mt_ref_call *call) {                                     \
     return map(call, function);                                                                    \
   }                                                                                                \
-  const mt_op_def mt_op_##name = {#name, 1, name##_reference};                                     \
+  const mt_op_def mt_op_##name = {#name, 1, name##_reference, mt_op_##name##_number};              \
   mt_status mt_##name(mt_runtime *rt, mt_tensor *x, mt_tensor **out) {                             \
     return unary(rt, &mt_op_##name, x, MT_KIND_FLOAT, out);                                        \
   }
@@ -115,7 +115,7 @@ static mt_status map_numbers(const mt_ref_call *call, double (*f64)(double),
   static mt_status name##_reference(const mt_ref_call *call) {                                     \
     return map_numbers(call, f64, i64);                                                            \
   }                                                                                                \
-  const mt_op_def mt_op_##name = {#name, 1, name##_reference};                                     \
+  const mt_op_def mt_op_##name = {#name, 1, name##_reference, mt_op_##name##_number};              \
   mt_status mt_##name(mt_runtime *rt, mt_tensor *x, mt_tensor **out) {                             \
     return unary(rt, &mt_op_##name, x, MT_KIND_NUMBER, out);                                       \
   }
@@ -140,7 +140,7 @@ static mt_status scale_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_scale = {"scale", 1, scale_reference};
+const mt_op_def mt_op_scale = {"scale", 1, scale_reference, mt_op_scale_number};
 
 mt_status mt_scale(mt_runtime *rt, mt_tensor *x, double factor, mt_tensor **out) {
   mt_op_call call = {.def = &mt_op_scale};

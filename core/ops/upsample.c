@@ -69,7 +69,7 @@ static mt_status upsample_reference(const mt_ref_call *call) {
   return status;
 }
 
-const mt_op_def mt_op_upsample = {"upsample", 1, upsample_reference};
+const mt_op_def mt_op_upsample = {"upsample", 1, upsample_reference, mt_op_upsample_number};
 
 /* ---- validation --------------------------------------------------------------------- */
 

@@ -20,7 +20,7 @@ static mt_status where_reference(const mt_ref_call *call) {
   return MT_OK;
 }
 
-const mt_op_def mt_op_where = {"where", 1, where_reference};
+const mt_op_def mt_op_where = {"where", 1, where_reference, mt_op_where_number};
 
 mt_status mt_where(mt_runtime *rt, mt_tensor *condition, mt_tensor *a, mt_tensor *b,
                    mt_tensor **out) {

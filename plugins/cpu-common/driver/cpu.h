@@ -59,12 +59,15 @@ typedef enum cpu_attr {
       CPU_ATTR_COUNT
 } cpu_attr;
 
-enum { CPU_OP_MAX = 80 };
+enum { CPU_OP_MAX = 80, CPU_ID_MAX = 256 };
 
 typedef struct cpu_plugin {
   const mt_host_v1 *host;       /* valid until shutdown */
   const cpu_gemm_kernels *gemm; /* those that suit this CPU */
-  int32_t op_id[CPU_OP_MAX];    /* as interned, in the order of cpu_ops */
+  /* By the number that the core interned a name under: 1 + its place in cpu_ops, or 0. Numbers from
+   * CPU_ID_MAX on are looked for in op_id. */
+  uint8_t op_at[CPU_ID_MAX];
+  int32_t op_id[CPU_OP_MAX]; /* as interned, in the order of cpu_ops */
   int32_t attr_id[CPU_ATTR_COUNT];
   int32_t q8_0; /* as interned; 0: the core does not know it */
   char cpu_name[64];

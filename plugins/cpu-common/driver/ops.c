@@ -96,6 +96,10 @@ const size_t cpu_op_count = sizeof(cpu_ops) / sizeof(cpu_ops[0]);
 _Static_assert(sizeof(cpu_ops) / sizeof(cpu_ops[0]) <= CPU_OP_MAX, "raise CPU_OP_MAX");
 
 const cpu_op *cpu_find_op(const cpu_plugin *plugin, int32_t id) {
+  if (id > 0 && id < CPU_ID_MAX) {
+    int at = plugin->op_at[id];
+    return at > 0 ? &cpu_ops[at - 1] : NULL;
+  }
   for (size_t i = 0; i < cpu_op_count; i++) {
     if (plugin->op_id[i] == id && id != 0) {
       return &cpu_ops[i];

@@ -42,7 +42,11 @@ static void intern_names(cpu_plugin *plugin) {
 #undef CPU_ATTR_NAME
   const mt_host_v1 *host = plugin->host;
   for (size_t i = 0; i < cpu_op_count; i++) {
-    plugin->op_id[i] = host->intern_op(host->ctx, cpu_ops[i].name, 1);
+    int32_t id = host->intern_op(host->ctx, cpu_ops[i].name, 1);
+    plugin->op_id[i] = id;
+    if (id > 0 && id < CPU_ID_MAX) {
+      plugin->op_at[id] = (uint8_t)(i + 1);
+    }
   }
   for (int i = 0; i < CPU_ATTR_COUNT; i++) {
     plugin->attr_id[i] = host->intern_attr(host->ctx, attrs[i]);
