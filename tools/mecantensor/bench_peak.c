@@ -78,14 +78,8 @@ double bench_fma_peak(bool widest) {
 typedef uint64_t lanes __attribute__((vector_size(32), aligned(32)));
 enum { STREAMS = 4 };
 
-#if defined(__x86_64__)
-#define WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define WIDE
-#endif
-
 /* Four places at once, so that no addition waits for another and more lines are on their way. */
-WIDE static uint64_t read_all(const void *data, size_t bytes) {
+static uint64_t read_all(const void *data, size_t bytes) {
   const lanes *from = data;
   const size_t part = bytes / sizeof(lanes) / STREAMS;
   const lanes *second = from + part, *third = second + part, *fourth = third + part;

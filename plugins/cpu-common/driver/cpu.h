@@ -18,7 +18,6 @@ enum { CPU_MAX_RANK = 16, CPU_CACHE_LINE = 64 };
 /* ---- objects -------------------------------------------------------------------------- */
 /* Attributes that some op knows: X(KEY, "name"). At most 64. */
 #define CPU_ATTRS(X)                                                                               \
-  X(KEY, "name")                                                                                   \
   X(ALPHA, "alpha")                                                                                \
   X(BETA, "beta")                                                                                  \
   X(ACTIVATION, "activation")                                                                      \
@@ -50,7 +49,9 @@ enum { CPU_MAX_RANK = 16, CPU_CACHE_LINE = 64 };
   X(ALIGN_CORNERS, "align_corners")                                                                \
   X(REDUCTION, "reduction")                                                                        \
   X(IGNORE_INDEX, "ignore_index")                                                                  \
-  X(LABEL_SMOOTHING, "label_smoothing")
+  X(LABEL_SMOOTHING, "label_smoothing")                                                            \
+  X(BEFORE, "before")                                                                              \
+  X(VALUE, "value")
 
 typedef enum cpu_attr {
 #define CPU_ATTR_KEY(key, name) CPU_ATTR_##key,
@@ -332,6 +333,7 @@ CPU_DECLARE_OP(norm);
 CPU_DECLARE_OP(rope);
 CPU_DECLARE_OP(attention);
 CPU_DECLARE_OP(loss);
+CPU_DECLARE_OP(pad);
 CPU_DECLARE_OP(pool);
 CPU_DECLARE_OP(upsample);
 CPU_DECLARE_OP(tsi);

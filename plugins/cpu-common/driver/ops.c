@@ -85,6 +85,7 @@ const cpu_op cpu_ops[] = {
     {"cross_entropy", ATTR(REDUCTION) | ATTR(IGNORE_INDEX) | ATTR(LABEL_SMOOTHING),
      CPU_CROSS_ENTROPY, cpu_loss_support, cpu_loss_run, NULL},
     {"mse", ATTR(REDUCTION), CPU_MSE, cpu_loss_support, cpu_loss_run, NULL},
+    {"pad", ATTR(BEFORE) | ATTR(MODE) | ATTR(VALUE), 0, cpu_pad_support, cpu_pad_run, NULL},
     {"clamp", ATTR(MIN) | ATTR(MAX), CPU_CLAMP, cpu_unary_support, cpu_unary_run, NULL},
     {"where", 0, 0, cpu_where_support, cpu_where_run, NULL},
     {"copy", 0, 0, cpu_copy_support, cpu_copy_run, NULL},
