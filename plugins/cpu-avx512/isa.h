@@ -56,6 +56,10 @@ VEC_INLINE vf vf_load(const float *p) {
 VEC_INLINE void vf_store(float *p, vf x) {
   _mm512_storeu_ps(p, x);
 }
+/* p: aligned to the vector */
+VEC_INLINE void vf_stream(float *p, vf x) {
+  _mm512_stream_ps(p, x);
+}
 VEC_INLINE vf vf_load_m(vm m, const float *p) {
   return _mm512_maskz_loadu_ps(m, p);
 }

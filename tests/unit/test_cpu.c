@@ -301,6 +301,45 @@ START_TEST(test_callers) {
 }
 END_TEST
 
+/* ---- large results, which are written past the caches: as a part of them is alone ---- */
+static void check_part(mt_runtime *rt, mt_tensor *x, unary_op *op) {
+  mt_tensor *all = NULL, *rows = NULL, *part = NULL, *alone = NULL;
+  const void *want, *got;
+  ck_ok(op(rt, x, &all));
+  ck_ok(mt_tensor_slice(x, 0, 4001, 4040, 1, &rows));
+  ck_ok(mt_tensor_slice(all, 0, 4001, 4040, 1, &part));
+  ck_ok(op(rt, rows, &alone));
+  ck_ok(mt_tensor_read(alone, &want));
+  ck_ok(mt_tensor_read(part, &got));
+  ck_assert(memcmp(want, got, mt_tensor_bytes(alone)) == 0);
+  mt_tensor_release(&all), mt_tensor_release(&rows);
+  mt_tensor_release(&part), mt_tensor_release(&alone);
+}
+
+static mt_status norm(mt_runtime *rt, mt_tensor *x, mt_tensor **out) {
+  return mt_layer_norm(rt, x, 1, NULL, NULL, 1e-5, out);
+}
+
+static mt_status twice(mt_runtime *rt, mt_tensor *x, mt_tensor **out) {
+  return mt_add(rt, x, x, out);
+}
+
+START_TEST(test_large_results) {
+  mt_runtime *rt = open_backend(_i);
+  mt_tensor *x = make(4100, 1031, 7), *half = NULL; /* rows that end in the middle of lines */
+  if (rt) {
+    ck_ok(mt_cast(rt, x, MT_F16, &half));
+    check_part(rt, x, mt_relu);
+    check_part(rt, x, twice);
+    check_part(rt, x, norm);
+    check_part(rt, half, mt_exp);
+  }
+  mt_tensor_release(&x);
+  mt_tensor_release(&half);
+  mt_runtime_release(&rt);
+}
+END_TEST
+
 /* ---- extents whose product overflows: operands that repeat, or padding, make them cheap ---- */
 START_TEST(test_huge_extents) {
   static int8_t one = 1;
@@ -334,6 +373,7 @@ int main(void) {
   tcase_set_timeout(tcase, 120);
   tcase_add_loop_test(tcase, test_accuracy, 0, BACKENDS * (int)(sizeof(table) / sizeof(table[0])));
   tcase_add_loop_test(tcase, test_threads, 0, BACKENDS);
+  tcase_add_loop_test(tcase, test_large_results, 0, BACKENDS);
   tcase_add_loop_test(tcase, test_callers, 0, BACKENDS);
   tcase_add_loop_test(tcase, test_huge_extents, 0, BACKENDS);
   suite_add_tcase(suite, tcase);

@@ -308,6 +308,10 @@ void cpu_row_out(int32_t dtype, int64_t n, const float *row, char *dst, int64_t 
 void cpu_row_read(int32_t dtype, int64_t n, const char *src, int64_t step, float *to);
 void cpu_row_write(int32_t dtype, int64_t n, const float *row, char *dst, int64_t step);
 
+/* Results of so many bytes are not looked for in a cache by what comes next: elementwise ops write
+ * them past the caches. */
+#define CPU_STREAM_BYTES (16.0 * 1024 * 1024)
+
 /* ---- elementwise.c ---- */
 cpu_unary_fn *cpu_unary_kernel(int kind); /* cpu_unary */
 /* Of an activation attribute; NULL: none, or not known. */

@@ -57,6 +57,7 @@ typedef struct elementwise_job {
   cpu_binary_fn *binary;
   float param[2];
   int32_t in, out; /* dtypes */
+  bool stream;     /* the result is written past the caches */
 } elementwise_job;
 
 /* Where the kernel reads: the operand itself (step 0 or 1), or a copy in block. */
@@ -85,12 +86,29 @@ static bool direct(int64_t step) {
   return step == 0 || step == 1;
 }
 
+/* Through the cache, or (stream) past it: then memory need not be read before it is written. */
+static void put_piece(const elementwise_job *job, int64_t n, const float *y, char *to,
+                      int64_t step) {
+  uint16_t narrow[CPU_ROW];
+  if (!job->stream || step != 1) {
+    cpu_row_out(job->out, n, y, to, step);
+    return;
+  }
+  const void *from = y;
+  if (job->out != MT_ABI_DTYPE_F32) {
+    cpu_row_out(job->out, n, y, (char *)narrow, 1);
+    from = narrow;
+  }
+  vec_stream((size_t)(n * cpu_dtype_size(job->out)), from, to);
+}
+
 static void elementwise_row(void *arg, int64_t n, char *const *data, const int64_t *step) {
   const elementwise_job *job = arg;
   float blocks[2][CPU_ROW], y[CPU_ROW];
   int in_size = cpu_dtype_size(job->in), out_size = cpu_dtype_size(job->out);
   bool floats = job->in == MT_ABI_DTYPE_F32 && job->out == MT_ABI_DTYPE_F32;
-  if (floats && step[0] == 1 && direct(step[1]) && (!job->binary || direct(step[2]))) {
+  if (floats && !job->stream && step[0] == 1 && direct(step[1]) &&
+      (!job->binary || direct(step[2]))) {
     compute(job, n, data, step, (float *)data[0], blocks);
     return;
   }
@@ -98,12 +116,15 @@ static void elementwise_row(void *arg, int64_t n, char *const *data, const int64
   for (int64_t i = 0; i < n; i += CPU_ROW) {
     int64_t count = cpu_min(CPU_ROW, n - i);
     compute(job, count, at, step, y, blocks);
-    cpu_row_out(job->out, count, y, at[0], step[0]);
+    put_piece(job, count, y, at[0], step[0]);
     at[0] += count * step[0] * out_size;
     at[1] += count * step[1] * in_size;
     if (job->binary) {
       at[2] += count * step[2] * in_size;
     }
+  }
+  if (job->stream) {
+    vec_stream_end();
   }
 }
 
@@ -117,6 +138,8 @@ static void run(const cpu_plugin *plugin, const mt_op_v1 *op, elementwise_job *j
   }
   job->in = operand[1]->dtype;
   job->out = operand[0]->dtype;
+  double bytes = (double)cpu_elements(operand[0]) * cpu_dtype_size(job->out);
+  job->stream = bytes >= CPU_STREAM_BYTES && data[0] != data[1] && data[0] != data[2];
   int in = cpu_dtype_size(job->in), size[3] = {cpu_dtype_size(job->out), in, in};
   cpu_nest nest;
   cpu_nest_build(&nest, operands, operand);

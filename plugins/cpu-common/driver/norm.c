@@ -22,6 +22,7 @@ typedef struct norm_job {
   char *statistic[2];      /* batch_norm_train: mean, variance (f32), or NULL */
   int64_t statistic_step[2];
   int64_t count; /* elements of a set */
+  bool stream;   /* the result is written past the caches */
   double epsilon;
   int64_t units;
   uint32_t tasks;
@@ -103,6 +104,18 @@ static const float *param_of(const norm_job *job, const piece *p, int operand, f
                     stride == 0 ? 1 : stride, buffer);
 }
 
+/* Adjacent f32, past the caches: CPU_ROW elements at a time go through room. */
+static void stream_row(int64_t n, const float *x, cpu_normal normal, float *y) {
+  float room[CPU_ROW];
+  for (int64_t i = 0; i < n; i += CPU_ROW) {
+    int64_t count = cpu_min(CPU_ROW, n - i);
+    vec_normalize(count, x + i, &normal, room);
+    vec_stream((size_t)count * sizeof(float), room, y + i);
+    normal.weight += normal.weight ? count * normal.weight_step : 0;
+    normal.bias += normal.bias ? count * normal.bias_step : 0;
+  }
+}
+
 static void write_piece(const norm_job *job, const piece *p, void *arg) {
   float x[CPU_ROW], w[CPU_ROW], b[CPU_ROW], room[CPU_ROW];
   int64_t step = job->inner.stride[job->inner.rank - 1][OUT];
@@ -111,6 +124,10 @@ static void write_piece(const norm_job *job, const piece *p, void *arg) {
   normal.bias = param_of(job, p, BIAS, b, &normal.bias_step);
   bool direct = job->dtype[OUT] == MT_ABI_DTYPE_F32 && step == 1;
   float *y = direct ? (float *)p->at[OUT] : room;
+  if (direct && job->stream) {
+    stream_row(p->n, row_of(job, p, X, x), normal, y);
+    return;
+  }
   vec_normalize(p->n, row_of(job, p, X, x), &normal, y);
   if (!direct) {
     cpu_row_out(job->dtype[OUT], p->n, y, p->at[OUT], step);
@@ -150,6 +167,9 @@ static void normalize_sets(void *arg, uint32_t task) {
     int64_t offset[CPU_NEST_OPERANDS];
     cpu_nest_offsets(&job->sets, 0, set, offset);
     normalize_set(job, offset, set);
+  }
+  if (job->stream) {
+    vec_stream_end();
   }
 }
 
@@ -209,6 +229,7 @@ int32_t cpu_norm_run(cpu_queue *queue, int kind, const void *plan, const mt_op_v
     job.statistic_step[i - 1] = out->stride[0];
   }
   double work = (double)job.count * (double)job.units;
+  job.stream = work * sizeof(float) >= CPU_STREAM_BYTES && job.data[OUT] != job.data[X];
   job.tasks = (uint32_t)cpu_min(cpu_task_count(queue->plugin, work, 16384.0), job.units);
   cpu_parallel(queue->plugin, job.tasks, normalize_sets, &job);
   return MT_ABI_OK;

@@ -181,3 +181,21 @@ void vec_where(int64_t n, int size, const void *condition, int condition_step, c
   default: WHERE(64)
   }
 }
+
+void vec_stream(size_t bytes, const void *src, void *dst) {
+  enum { WIDTH = VF_LANES * sizeof(float) };
+  const char *from = src;
+  char *to = dst;
+  size_t head = (WIDTH - (uintptr_t)to % WIDTH) % WIDTH;
+  head = head < bytes ? head : bytes;
+  memcpy(to, from, head);
+  size_t at = head;
+  for (; at + WIDTH <= bytes; at += WIDTH) {
+    vf_stream((float *)(void *)(to + at), vf_load((const float *)(const void *)(from + at)));
+  }
+  memcpy(to + at, from + at, bytes - at);
+}
+
+void vec_stream_end(void) {
+  _mm_sfence();
+}

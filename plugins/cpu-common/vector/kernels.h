@@ -11,6 +11,7 @@
 #define CPU_KERNELS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Room that tiles on the stack need: no table may have larger mr, nr. */
@@ -125,6 +126,10 @@ cpu_binary_fn vec_add, vec_sub, vec_mul, vec_div, vec_maximum, vec_minimum, vec_
 /* dst = condition ? a : b; elements of 1, 2, 4 or 8 bytes, steps 0 or 1, dst adjacent. */
 void vec_where(int64_t n, int size, const void *condition, int condition_step, const void *a,
                int a_step, const void *b, int b_step, void *dst);
+
+/* Copies past the caches. Other threads see it once this one has called vec_stream_end(). */
+void vec_stream(size_t bytes, const void *src, void *dst);
+void vec_stream_end(void);
 
 /* ---- reduce.c ---- */
 /* Sum of n adjacent floats; the error does not grow with n. */

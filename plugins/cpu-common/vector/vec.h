@@ -12,9 +12,9 @@
  *
  * Masks     vm_first(n): lanes 0 .. n-1 (n >= 0; more than there are: all); vm_none, vm_or,
  *           vm_and, vm_not, vm_any.
- * Floats    vf_load, vf_store: any alignment. vf_load_m, vf_store_m: lanes of the mask; the
- *           others load as 0 and their memory is not touched. vf_load1: one float for
- *           all lanes. vf_min, vf_max(a, b): b where either is NaN. vf_fma: a b + c,
+ * Floats    vf_load, vf_store: any alignment. vf_stream: past the caches, to an aligned address.
+ * vf_load_m, vf_store_m: lanes of the mask; the others load as 0 and their memory is not touched.
+ * vf_load1: one float for all lanes. vf_min, vf_max(a, b): b where either is NaN. vf_fma: a b + c,
  *           vf_fms: a b - c, vf_fnma: c - a b, each rounded once. vf_fma_into: *acc += a b.
  *           vf_and, vf_or, vf_xor: bits; vf_andnot: ~a & b. vf_round: to nearest even;
  *           vf_floor, vf_ceil.
