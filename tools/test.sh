@@ -155,8 +155,8 @@ step_asan() {
   CC=gcc CXX=g++ configure build/asan --buildtype=debugoptimized \
     -Db_sanitize=address,undefined -Db_lundef=false
   compile build/asan
-  # Every fifth case: it is some 10 times slower.
-  MT_CONFORMANCE_SEEDS=${MT_CONFORMANCE_SEEDS:-1} MT_CONFORMANCE_THIN=${MT_CONFORMANCE_THIN:-5} \
+  # Every eighth case: it is some 10 times slower.
+  MT_CONFORMANCE_SEEDS=${MT_CONFORMANCE_SEEDS:-1} MT_CONFORMANCE_THIN=${MT_CONFORMANCE_THIN:-8} \
     CK_TIMEOUT_MULTIPLIER=4 \
     ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
@@ -210,7 +210,7 @@ step_coverage() {
     -Dc_args=-fprofile-update=atomic
   compile build/coverage
   find build/coverage -name '*.gcda' -delete
-  MT_CONFORMANCE_SEEDS=1 MT_CONFORMANCE_THIN=4 run_tests build/coverage "${plain_only[@]}"
+  MT_CONFORMANCE_SEEDS=1 MT_CONFORMANCE_THIN=8 run_tests build/coverage "${plain_only[@]}"
   gcovr --root . --object-directory build/coverage --filter core/ --filter plugins/ \
     --filter tools/ --csv --output "$logs/coverage.csv"
   # Files from the least covered up, the total last; plugins are built through links.

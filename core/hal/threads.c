@@ -26,7 +26,7 @@ static struct {
   pthread_cond_t wake, done;
   atomic_uint_fast64_t sequence; /* of jobs */
   bool open, quit;               /* open: workers may join the job */
-  uint32_t inside;               /* workers that have joined */
+  atomic_uint inside;            /* workers that have joined; changed under lock */
   void (*fn)(void *, uint32_t);
   void *arg;
   uint32_t tasks;
@@ -110,11 +110,11 @@ static void *worker(void *unused) {
     }
     seen = atomic_load_explicit(&pool.sequence, memory_order_relaxed);
     if (pool.open) {
-      pool.inside++;
+      atomic_fetch_add_explicit(&pool.inside, 1, memory_order_relaxed);
       pthread_mutex_unlock(&pool.lock);
       take_tasks(pool.fn, pool.arg, pool.tasks);
       pthread_mutex_lock(&pool.lock);
-      if (--pool.inside == 0) {
+      if (atomic_fetch_sub_explicit(&pool.inside, 1, memory_order_relaxed) == 1) {
         pthread_cond_signal(&pool.done);
       }
     }
@@ -156,7 +156,7 @@ static void after_fork_in_child(void) {
   pthread_cond_init(&pool.wake, NULL);
   pthread_cond_init(&pool.done, NULL);
   pool.workers = 0;
-  pool.inside = 0;
+  atomic_store_explicit(&pool.inside, 0, memory_order_relaxed);
   pool.open = false;
 }
 
@@ -218,9 +218,13 @@ void mt_pool_run(uint32_t tasks, void (*fn)(void *arg, uint32_t task), void *arg
 
   take_tasks(fn, arg, tasks);
 
+  /* Workers are about to end, too: sleeping would take longer than that. */
+  for (int i = 0; i < SPINS && atomic_load_explicit(&pool.inside, memory_order_relaxed) > 0; i++) {
+    relax();
+  }
   pthread_mutex_lock(&pool.lock);
   pool.open = false; /* who has not joined by now has nothing left to do */
-  while (pool.inside > 0) {
+  while (atomic_load_explicit(&pool.inside, memory_order_relaxed) > 0) {
     pthread_cond_wait(&pool.done, &pool.lock);
   }
   pthread_mutex_unlock(&pool.lock);
