@@ -3,6 +3,7 @@
 #include "bench_peak.h"
 
 #include <mecantensor/device.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -113,7 +114,7 @@ static void copy_past_caches(void *to, const void *from, size_t bytes) {
 }
 
 /* Where results go, so that no compiler leaves the work out. */
-static volatile uint64_t sink;
+static atomic_uint_fast64_t sink;
 
 typedef enum memory_work { READ, COPY, COPY_PAST } memory_work;
 
@@ -122,14 +123,15 @@ static double passes_a_second(const bench_buffers *b, memory_work work) {
   int64_t passes = 0;
   do {
     if (work == READ) {
-      sink = read_all(b->from, b->bytes);
+      atomic_store_explicit(&sink, read_all(b->from, b->bytes), memory_order_relaxed);
     } else {
       if (work == COPY) {
         memcpy(b->to, b->from, b->bytes);
       } else {
         copy_past_caches(b->to, b->from, b->bytes);
       }
-      sink = ((const volatile unsigned char *)b->to)[b->bytes - 1];
+      atomic_store_explicit(&sink, ((const volatile unsigned char *)b->to)[b->bytes - 1],
+                            memory_order_relaxed);
     }
     passes++;
     taken = bench_now() - start;
