@@ -72,6 +72,7 @@ typedef struct conf {
 void conf_seed(conf *c, uint64_t seed);
 uint32_t conf_below(conf *c, uint32_t n); /* 0 .. n-1, n > 0 */
 double conf_unit(conf *c);                /* 0 <= x < 1 */
+conf_layout conf_any_layout(conf *c);
 
 /* Is the case of this number one that is not run (thin)? */
 bool conf_left_out(const conf *c, long number);
@@ -101,6 +102,8 @@ double conf_roundoff(mt_dtype dtype);
 mt_tensor *conf_magnitudes(conf *c, const mt_tensor *tensor);
 /* The elements of a tensor, times factor: slack of a case. Releases the tensor. */
 double *conf_slack(conf *c, mt_tensor *tensor, double factor);
+/* count times the same. */
+double *conf_constant_slack(conf *c, int64_t count, double value);
 /* The largest finite magnitude of the elements; 0 when there are none. */
 double conf_largest(conf *c, const mt_tensor *tensor);
 

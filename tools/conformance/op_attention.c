@@ -16,19 +16,6 @@ static const conf_fill integers = {CONF_INTEGERS, -2, 2}, uniform = {CONF_UNIFOR
                        ternary = {CONF_INTEGERS, -1, 1}, gates = {CONF_UNIFORM, 0, 1.1},
                        sparks = {CONF_SPARKS, -2, 2};
 
-static conf_layout any_layout(conf *c) {
-  return (conf_layout)conf_below(c, CONF_LAYOUTS);
-}
-
-static double *constant_slack(conf *c, int64_t count, double value) {
-  double *slack = malloc((size_t)(count > 0 ? count : 1) * sizeof(*slack));
-  for (int64_t i = 0; slack && i < count; i++) {
-    slack[i] = value;
-  }
-  c->broken = c->broken || !slack;
-  return slack;
-}
-
 /* ---- attention -------------------------------------------------------------------------- */
 
 typedef struct attention_shape {
@@ -56,12 +43,12 @@ static void make_attention(conf *c, conf_case *k, const attention_shape *s, conf
   const int64_t keys[] = {s->batch, s->kv_heads, s->keys, s->depth};
   const int64_t values[] = {s->batch, s->kv_heads, s->keys, s->width};
   bool bytes = c->dtype != MT_F64 && conf_below(c, 4) == 0;
-  k->in[0] = conf_make(c, c->dtype, 4, q, plain ? CONF_PACKED : any_layout(c), fill);
-  k->in[1] = conf_make(c, bytes ? MT_I8 : c->dtype, 4, keys, plain ? CONF_PACKED : any_layout(c),
-                       bytes ? ternary : fill);
-  k->in[2] = conf_make(c, c->dtype, 4, values, plain ? CONF_PACKED : any_layout(c), fill);
+  k->in[0] = conf_make(c, c->dtype, 4, q, plain ? CONF_PACKED : conf_any_layout(c), fill);
+  k->in[1] = conf_make(c, bytes ? MT_I8 : c->dtype, 4, keys,
+                       plain ? CONF_PACKED : conf_any_layout(c), bytes ? ternary : fill);
+  k->in[2] = conf_make(c, c->dtype, 4, values, plain ? CONF_PACKED : conf_any_layout(c), fill);
   if (bytes && conf_below(c, 2)) {
-    k->in[4] = conf_make(c, MT_F32, 3, keys, any_layout(c), uniform);
+    k->in[4] = conf_make(c, MT_F32, 3, keys, conf_any_layout(c), uniform);
   }
 }
 
@@ -71,7 +58,7 @@ static void make_mask(conf *c, conf_case *k, const attention_shape *s, int64_t l
   if (kind < 2) {
     mt_dtype type = kind == 0 ? MT_BOOL : conf_below(c, 2) ? MT_F32 : c->dtype;
     conf_fill fill = kind == 0 ? (conf_fill){CONF_INTEGERS, 0, 1} : uniform;
-    k->in[3] = conf_make(c, type, (int)rank, full + 4 - rank, any_layout(c), fill);
+    k->in[3] = conf_make(c, type, (int)rank, full + 4 - rank, conf_any_layout(c), fill);
   }
 }
 
@@ -90,8 +77,8 @@ static void check_attention(conf *c, const attention_shape *s, conf_fill fill, b
   double products =
       scale * (double)s->depth * conf_largest(c, k.in[0].view) * conf_largest(c, k.in[1].view);
   double scores = 2 * (double)(s->depth + 8) * u * products + 16 * u;
-  k.slack[0] = constant_slack(c, s->batch * s->heads * s->queries * s->width,
-                              (2 * scores + 2 * (double)(length + 24) * u) * v * 2);
+  k.slack[0] = conf_constant_slack(c, s->batch * s->heads * s->queries * s->width,
+                                   (2 * scores + 2 * (double)(length + 24) * u) * v * 2);
   k.ulps = 1;
   k.tiny = true;
   k.out = (conf_out)conf_below(c, 2);
@@ -174,7 +161,7 @@ static conf_operand make_tail(conf *c, const tsi_shape *s, int count, int64_t a,
   for (int i = 0; i < count; i++) {
     shape[s->lead + i] = tail[i];
   }
-  return conf_make(c, c->dtype, s->lead + count, shape, any_layout(c), fill);
+  return conf_make(c, c->dtype, s->lead + count, shape, conf_any_layout(c), fill);
 }
 
 static void finish_tsi(conf *c, conf_case *k, const tsi_shape *s, const char *what, double terms,
@@ -199,7 +186,7 @@ static void infuse_body(conf *c, const void *row) {
       conf_case k = {.call = call_infuse, .in_count = 4, .out_count = 1};
       const int64_t shape[] = {s->extent[0], s->extent[1]};
       int64_t state[4];
-      conf_layout layout = turn == 0 ? CONF_PACKED : any_layout(c);
+      conf_layout layout = turn == 0 ? CONF_PACKED : conf_any_layout(c);
       memcpy(state, shape, sizeof(shape));
       state[s->lead] = s->rows;
       state[s->lead + 1] = s->cols;
@@ -256,9 +243,9 @@ static void check_bitlinear(conf *c, int64_t m, int64_t n, int64_t depth, bool p
   const int64_t x[] = {m, depth}, w[] = {n, depth}, one = 1;
   conf_case k = {.call = call_bitlinear, .in_count = 5};
   bool bytes = c->dtype == MT_I8;
-  k.in[0] = conf_make(c, c->dtype, 2, x, plain ? CONF_PACKED : any_layout(c),
+  k.in[0] = conf_make(c, c->dtype, 2, x, plain ? CONF_PACKED : conf_any_layout(c),
                       bytes ? (conf_fill){CONF_INTEGERS, -127, 127} : uniform);
-  k.in[1] = conf_make(c, MT_I8, 2, w, plain ? CONF_PACKED : any_layout(c),
+  k.in[1] = conf_make(c, MT_I8, 2, w, plain ? CONF_PACKED : conf_any_layout(c),
                       conf_below(c, 3) ? ternary : (conf_fill){CONF_INTEGERS, -128, 127});
   if (conf_below(c, 2)) {
     k.in[2] = conf_make(c, MT_F32, 1, conf_below(c, 2) ? &n : &one, CONF_PACKED, uniform);
@@ -267,11 +254,12 @@ static void check_bitlinear(conf *c, int64_t m, int64_t n, int64_t depth, bool p
     k.in[3] = conf_make(c, MT_F32, 1, conf_below(c, 2) ? &m : &one, CONF_PACKED, uniform);
   }
   if (conf_below(c, 2)) {
-    k.in[4] = conf_make(c, MT_F32, 1, &n, any_layout(c), uniform);
+    k.in[4] = conf_make(c, MT_F32, 1, &n, conf_any_layout(c), uniform);
   }
   double u = conf_roundoff(c->dtype == MT_I8 ? MT_F32 : c->dtype);
   double size = (double)depth * conf_largest(c, k.in[0].view) * conf_largest(c, k.in[1].view);
-  k.slack[0] = constant_slack(c, m * n, 2 * ((bytes ? 0 : (double)depth) + 8) * u * (size + 1));
+  k.slack[0] =
+      conf_constant_slack(c, m * n, 2 * ((bytes ? 0 : (double)depth) + 8) * u * (size + 1));
   k.ulps = 1;
   k.out = (conf_out)conf_below(c, 2);
   k.out_layout = (conf_layout)conf_below(c, 3);

@@ -14,10 +14,6 @@
 static const conf_fill integers = {CONF_INTEGERS, -4, 4}, uniform = {CONF_UNIFORM, -1, 1},
                        sparks = {CONF_SPARKS, -4, 4}, any_bits = {CONF_BITS, 0, 0};
 
-static conf_layout any_layout(conf *c) {
-  return (conf_layout)conf_below(c, CONF_LAYOUTS);
-}
-
 static void choose_output(conf *c, conf_case *k) {
   k->out = (conf_out)conf_below(c, 2);
   k->out_layout = (conf_layout)conf_below(c, 3);
@@ -88,12 +84,12 @@ static void check_conv(conf *c, const conv_shape *s, conf_fill fill, bool plain)
   options.layout = (mt_image_layout)conf_below(c, 2);
   options.activation = fill.kind == CONF_UNIFORM ? (mt_activation)conf_below(c, 5) : MT_ACT_NONE;
   k.in[0] = make_image(c, options.layout, s->n, s->c, s->h, s->w,
-                       plain ? CONF_PACKED : any_layout(c), fill);
+                       plain ? CONF_PACKED : conf_any_layout(c), fill);
   k.in[1] = make_image(c, options.layout, s->o, s->c / s->groups, s->kh, s->kw,
-                       plain ? CONF_PACKED : any_layout(c),
+                       plain ? CONF_PACKED : conf_any_layout(c),
                        fill.kind == CONF_SPARKS ? integers : fill); /* inf * padding is free */
   if (conf_below(c, 2)) {
-    k.in[2] = conf_make(c, c->dtype, 1, &s->o, any_layout(c), fill);
+    k.in[2] = conf_make(c, c->dtype, 1, &s->o, conf_any_layout(c), fill);
   }
   if (fill.kind == CONF_UNIFORM && k.in[0].view && k.in[1].view) {
     k.slack[0] = conv_slack(c, &k, &options);
@@ -192,7 +188,7 @@ static void pool_body(conf *c, const void *row) {
         const pool_row *r = row;
         if (r->mean || dilated_fits) {
           check_pool(c, row, &pools[p], images[i], CONF_PACKED, fills[f]);
-          check_pool(c, row, &pools[p], images[i], any_layout(c), fills[f]);
+          check_pool(c, row, &pools[p], images[i], conf_any_layout(c), fills[f]);
         }
       }
     }
@@ -269,10 +265,8 @@ static void check_upsample(conf *c, const int64_t *nchw, int64_t height, int64_t
     double place = (double)(nchw[2] > nchw[3] ? nchw[2] : nchw[3]);
     double largest = conf_largest(c, k.in[0].view);
     int64_t count = nchw[0] * nchw[1] * height * width;
-    k.slack[0] = malloc((size_t)(count > 0 ? count : 1) * sizeof(double));
-    for (int64_t i = 0; k.slack[0] && i < count; i++) {
-      k.slack[0][i] = largest * (8 * place + 16) * conf_roundoff(c->dtype);
-    }
+    k.slack[0] =
+        conf_constant_slack(c, count, largest * (8 * place + 16) * conf_roundoff(c->dtype));
     k.ulps = 1;
   }
   choose_output(c, &k);
@@ -292,7 +286,7 @@ static void upsample_body(conf *c, const void *row) {
       for (size_t f = 0; f < COUNT(fills); f++) {
         for (int turn = 0; turn < 4; turn++) {
           check_upsample(c, images[i], sizes[s][0], sizes[s][1],
-                         turn == 0 ? CONF_PACKED : any_layout(c), fills[f]);
+                         turn == 0 ? CONF_PACKED : conf_any_layout(c), fills[f]);
         }
       }
     }

@@ -14,22 +14,9 @@
 static const conf_fill integers = {CONF_INTEGERS, -4, 4}, uniform = {CONF_UNIFORM, -8, 8},
                        sparks = {CONF_SPARKS, -4, 4}, positive = {CONF_UNIFORM, 0.5, 2};
 
-static conf_layout any_layout(conf *c) {
-  return (conf_layout)conf_below(c, CONF_LAYOUTS);
-}
-
 static void choose_output(conf *c, conf_case *k, conf_layout layout) {
   k->out = (conf_out)conf_below(c, layout == CONF_BROADCAST ? 2 : 3);
   k->out_layout = (conf_layout)conf_below(c, 3);
-}
-
-static double *constant_slack(conf *c, int64_t count, double value) {
-  double *slack = malloc((size_t)(count > 0 ? count : 1) * sizeof(*slack));
-  for (int64_t i = 0; slack && i < count; i++) {
-    slack[i] = value;
-  }
-  c->broken = c->broken || !slack;
-  return slack;
 }
 
 /* ---- layer_norm, rms_norm ------------------------------------------------------------------ */
@@ -93,10 +80,10 @@ static void check_norm(conf *c, int rank, const int64_t *shape, int axes, conf_l
   mt_dtype type = c->dtype != MT_F64 && conf_below(c, 3) == 0 ? MT_F32 : c->dtype;
   k.in[0] = conf_make(c, c->dtype, rank, shape, layout, fill);
   if (conf_below(c, 4)) {
-    k.in[1] = conf_make(c, type, params, shape + rank - params, any_layout(c), positive);
+    k.in[1] = conf_make(c, type, params, shape + rank - params, conf_any_layout(c), positive);
   }
   if (axes && conf_below(c, 4)) {
-    k.in[2] = conf_make(c, type, params, shape + rank - params, any_layout(c), uniform);
+    k.in[2] = conf_make(c, type, params, shape + rank - params, conf_any_layout(c), uniform);
   }
   k.slack[0] = k.in[0].view ? norm_slack(c, &k, &args) : NULL;
   k.ulps = 1;
@@ -156,12 +143,12 @@ static void check_group(conf *c, const int64_t *nchw, int64_t groups, conf_layou
   conf_case k = {.call = call_group, .args = &args, .in_count = 3};
   const int64_t last[] = {nchw[0], nchw[2], nchw[3], nchw[1]};
   k.in[0] = conf_make(c, c->dtype, 4, args.layout == MT_NCHW ? nchw : last, layout, uniform);
-  k.in[1] = conf_make(c, c->dtype, 1, &nchw[1], any_layout(c), positive);
-  k.in[2] = conf_make(c, c->dtype, 1, &nchw[1], any_layout(c), uniform);
+  k.in[1] = conf_make(c, c->dtype, 1, &nchw[1], conf_any_layout(c), positive);
+  k.in[2] = conf_make(c, c->dtype, 1, &nchw[1], conf_any_layout(c), uniform);
   if (k.in[0].view) {
     double n = (double)(nchw[1] / groups * nchw[2] * nchw[3]);
-    k.slack[0] = constant_slack(c, mt_tensor_elements(k.in[0].view),
-                                2 * (n + 16) * conf_roundoff(c->dtype) * 40);
+    k.slack[0] = conf_constant_slack(c, mt_tensor_elements(k.in[0].view),
+                                     2 * (n + 16) * conf_roundoff(c->dtype) * 40);
   }
   k.ulps = 1;
   choose_output(c, &k, layout);
@@ -175,7 +162,7 @@ static void layer_and_group_body(conf *c, const void *row) {
   norm_body(c, row);
   for (size_t i = 0; i < COUNT(images); i++) {
     for (int turn = 0; turn < 6; turn++) {
-      check_group(c, images[i], turn % 2 ? 2 : 1, turn < 2 ? CONF_PACKED : any_layout(c));
+      check_group(c, images[i], turn % 2 ? 2 : 1, turn < 2 ? CONF_PACKED : conf_any_layout(c));
     }
   }
 }
@@ -206,7 +193,8 @@ static void check_batch(conf *c, const norm_shape *s, int axis, bool train, conf
   for (int i = train ? 3 : 1; i < 5; i++) {
     mt_dtype type = c->dtype != MT_F64 && conf_below(c, 2) ? MT_F32 : c->dtype;
     if (i < 3 || conf_below(c, 3)) {
-      k.in[i] = conf_make(c, type, 1, &s->shape[axis], any_layout(c), i == 1 ? uniform : positive);
+      k.in[i] =
+          conf_make(c, type, 1, &s->shape[axis], conf_any_layout(c), i == 1 ? uniform : positive);
     }
   }
   if (k.in[0].view) {
@@ -215,9 +203,9 @@ static void check_batch(conf *c, const norm_shape *s, int axis, bool train, conf
     /* |x|, |mean| <= 8; the deviation is at least sqrt(1e-3) in training, sqrt(1/2) else */
     double steep = train ? 1 / sqrt(1e-3) : sqrt(2);
     double y = n > 1 || !train ? 16 * sqrt(2) : 1;
-    k.slack[0] = constant_slack(c, count, 2 * 2 * (n + 16) * u * (8 * steep + y * y + 2));
+    k.slack[0] = conf_constant_slack(c, count, 2 * 2 * (n + 16) * u * (8 * steep + y * y + 2));
     for (int i = 1; train && i < 3; i++) {
-      k.slack[i] = constant_slack(c, channels, 2 * (n + 16) * u * (i == 1 ? 8 : 64));
+      k.slack[i] = conf_constant_slack(c, channels, 2 * (n + 16) * u * (i == 1 ? 8 : 64));
     }
   }
   k.ulps = 1;
@@ -258,12 +246,13 @@ static void check_rope(conf *c, const norm_shape *s, conf_layout layout, conf_fi
   options.base = conf_below(c, 2) ? 10000 : 500000;
   options.scale = conf_below(c, 2) ? 1 : 0.25;
   k.in[0] = conf_make(c, c->dtype, s->rank, s->shape, layout, fill);
-  k.in[1] = conf_make(c, conf_below(c, 2) ? MT_I32 : MT_I64, s->rank - 1, s->shape, any_layout(c),
-                      (conf_fill){CONF_INTEGERS, 0, 5000});
+  k.in[1] = conf_make(c, conf_below(c, 2) ? MT_I32 : MT_I64, s->rank - 1, s->shape,
+                      conf_any_layout(c), (conf_fill){CONF_INTEGERS, 0, 5000});
   if (k.in[0].view) {
     /* the angle, up to 5000, may be rounded to f32 only after it is reduced */
-    k.slack[0] = constant_slack(c, mt_tensor_elements(k.in[0].view),
-                                16 * 2 * conf_largest(c, k.in[0].view) * conf_roundoff(c->dtype));
+    k.slack[0] =
+        conf_constant_slack(c, mt_tensor_elements(k.in[0].view),
+                            16 * 2 * conf_largest(c, k.in[0].view) * conf_roundoff(c->dtype));
   }
   k.ulps = 1;
   choose_output(c, &k, layout);
@@ -302,13 +291,13 @@ static void check_entropy(conf *c, const norm_shape *s, conf_layout layout, conf
   options.label_smoothing = conf_below(c, 2) ? 0 : 0.1;
   options.reduction = (mt_reduction)conf_below(c, 3);
   k.in[0] = conf_make(c, c->dtype, s->rank, s->shape, layout, fill);
-  k.in[1] = conf_make(c, conf_below(c, 2) ? MT_I32 : MT_I64, s->rank - 1, s->shape, any_layout(c),
-                      (conf_fill){CONF_INTEGERS, 0, (double)(classes - 1)});
+  k.in[1] = conf_make(c, conf_below(c, 2) ? MT_I32 : MT_I64, s->rank - 1, s->shape,
+                      conf_any_layout(c), (conf_fill){CONF_INTEGERS, 0, (double)(classes - 1)});
   double one = 2 * (double)(classes + 32) * conf_roundoff(c->dtype) * (2 * fill.hi + 1);
   double all =
       options.reduction == MT_REDUCE_SUM ? (double)(rows * (rows + 8)) : (double)(rows + 8);
-  k.slack[0] = constant_slack(c, options.reduction == MT_REDUCE_NONE ? rows : 1,
-                              options.reduction == MT_REDUCE_NONE ? one : one * all);
+  k.slack[0] = conf_constant_slack(c, options.reduction == MT_REDUCE_NONE ? rows : 1,
+                                   options.reduction == MT_REDUCE_NONE ? one : one * all);
   k.ulps = 1;
   k.out = (conf_out)conf_below(c, 2);
   snprintf(k.what, sizeof(k.what), "%d classes, ignore %d, smoothing %g, reduction %d, fill %d",
@@ -325,13 +314,13 @@ static void check_mse(conf *c, const norm_shape *s, conf_layout layout, conf_fil
   mt_reduction reduction = (mt_reduction)conf_below(c, 3);
   conf_case k = {.call = call_mse, .args = &reduction, .in_count = 2};
   k.in[0] = conf_make(c, c->dtype, s->rank, s->shape, layout, fill);
-  k.in[1] = conf_make(c, c->dtype, s->rank, s->shape, any_layout(c), fill);
+  k.in[1] = conf_make(c, c->dtype, s->rank, s->shape, conf_any_layout(c), fill);
   if (k.in[0].view && fill.kind == CONF_UNIFORM) {
     double n = (double)mt_tensor_elements(k.in[0].view), u = conf_roundoff(c->dtype);
     double sum = 4 * fill.hi * fill.hi * (reduction == MT_REDUCE_SUM ? n : 1);
     double terms = reduction == MT_REDUCE_NONE ? 0 : n;
-    k.slack[0] =
-        constant_slack(c, reduction == MT_REDUCE_NONE ? (int64_t)n : 1, 2 * (terms + 8) * u * sum);
+    k.slack[0] = conf_constant_slack(c, reduction == MT_REDUCE_NONE ? (int64_t)n : 1,
+                                     2 * (terms + 8) * u * sum);
   }
   k.ulps = 2;
   k.out = (conf_out)conf_below(c, 2);

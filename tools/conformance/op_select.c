@@ -25,10 +25,6 @@ static const conf_fill integers = {CONF_INTEGERS, -4, 4}, any_bits = {CONF_BITS,
                        specials = {CONF_SPECIALS, 0, 0}, uniform = {CONF_UNIFORM, -8, 8},
                        sparks = {CONF_SPARKS, -4, 4};
 
-static conf_layout any_layout(conf *c) {
-  return (conf_layout)conf_below(c, CONF_LAYOUTS);
-}
-
 static void choose_output(conf *c, conf_case *k, int ways) {
   k->out = (conf_out)conf_below(c, (uint32_t)ways);
   k->out_layout = (conf_layout)conf_below(c, 3);
@@ -50,8 +46,8 @@ static void check_where(conf *c, const shape *condition, const shape *a, const s
   conf_case k = {.call = call_where, .in_count = 3, .bits = true};
   k.in[0] = conf_make(c, MT_BOOL, condition->rank, condition->extent, layout,
                       (conf_fill){CONF_INTEGERS, 0, 1});
-  k.in[1] = conf_make(c, c->dtype, a->rank, a->extent, any_layout(c), any_bits);
-  k.in[2] = conf_make(c, c->dtype, b->rank, b->extent, any_layout(c), specials);
+  k.in[1] = conf_make(c, c->dtype, a->rank, a->extent, conf_any_layout(c), any_bits);
+  k.in[2] = conf_make(c, c->dtype, b->rank, b->extent, conf_any_layout(c), specials);
   choose_output(c, &k, 2);
   snprintf(k.what, sizeof(k.what), "condition in layout %d", (int)layout);
   conf_check(c, &k);
@@ -70,7 +66,7 @@ static void where_body(conf *c, const void *row) {
     }
   }
   for (size_t i = 0; i < COUNT(mixed); i++) {
-    check_where(c, &mixed[i][0], &mixed[i][1], &mixed[i][2], any_layout(c));
+    check_where(c, &mixed[i][0], &mixed[i][1], &mixed[i][2], conf_any_layout(c));
   }
   if (c->large) {
     check_where(c, &large_shape, &large_shape, &large_shape, CONF_PACKED);
@@ -181,12 +177,8 @@ static mt_status call_cumsum(mt_runtime *rt, const conf_case *k, mt_tensor **out
 
 /* Of n numbers up to `largest`. */
 static double *sum_slack(conf *c, int64_t count, int64_t n, double largest) {
-  double *slack = malloc((size_t)(count ? count : 1) * sizeof(*slack));
-  for (int64_t i = 0; slack && i < count; i++) {
-    slack[i] = 2 * (double)(n + 8) * (double)n * largest * conf_roundoff(c->dtype);
-  }
-  c->broken = c->broken || !slack;
-  return slack;
+  return conf_constant_slack(c, count,
+                             2 * (double)(n + 8) * (double)n * largest * conf_roundoff(c->dtype));
 }
 
 static void check_cumsum(conf *c, const shape *s, const scan_args *args, conf_layout layout,
@@ -229,7 +221,7 @@ static mt_status call_scatter(mt_runtime *rt, const conf_case *k, mt_tensor **ou
 
 static void check_scatter(conf *c, const shape *x, const shape *at, conf_fill fill) {
   conf_case k = {.call = call_scatter, .in_count = 3};
-  conf_layout layout = any_layout(c);
+  conf_layout layout = conf_any_layout(c);
   shape updates = {at->rank + x->rank - 1, {0}};
   int64_t n = 2;
   for (int i = 0; i < updates.rank; i++) {
@@ -237,9 +229,10 @@ static void check_scatter(conf *c, const shape *x, const shape *at, conf_fill fi
     n *= i < at->rank ? at->extent[i] : 1;
   }
   k.in[0] = conf_make(c, c->dtype, x->rank, x->extent, layout, fill);
-  k.in[1] = conf_make(c, conf_below(c, 2) ? MT_I32 : MT_I64, at->rank, at->extent, any_layout(c),
-                      (conf_fill){CONF_INTEGERS, 0, (double)(x->extent[0] - 1)});
-  k.in[2] = conf_make(c, c->dtype, updates.rank, updates.extent, any_layout(c), fill);
+  k.in[1] =
+      conf_make(c, conf_below(c, 2) ? MT_I32 : MT_I64, at->rank, at->extent, conf_any_layout(c),
+                (conf_fill){CONF_INTEGERS, 0, (double)(x->extent[0] - 1)});
+  k.in[2] = conf_make(c, c->dtype, updates.rank, updates.extent, conf_any_layout(c), fill);
   if (fill.kind == CONF_UNIFORM && conf_is_float(c->dtype) && k.in[0].view) {
     k.slack[0] = sum_slack(c, mt_tensor_elements(k.in[0].view), n, fill.hi);
     k.ulps = 1;

@@ -209,6 +209,19 @@ double *conf_slack(conf *c, mt_tensor *tensor, double factor) {
   return values;
 }
 
+double *conf_constant_slack(conf *c, int64_t count, double value) {
+  double *slack = malloc((size_t)(count > 0 ? count : 1) * sizeof(*slack));
+  for (int64_t i = 0; slack && i < count; i++) {
+    slack[i] = value;
+  }
+  c->broken = c->broken || !slack;
+  return slack;
+}
+
+conf_layout conf_any_layout(conf *c) {
+  return (conf_layout)conf_below(c, CONF_LAYOUTS);
+}
+
 double conf_largest(conf *c, const mt_tensor *tensor) {
   double *values = tensor ? conf_values(c, tensor) : NULL, largest = 0;
   for (int64_t i = 0; values && i < mt_tensor_elements(tensor); i++) {
